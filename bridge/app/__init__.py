@@ -1,0 +1,1 @@
+"""What the commands do, over the ports; only `bridge.cli` knows which adapters stand behind them."""

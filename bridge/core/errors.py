@@ -1,0 +1,77 @@
+"""What can go wrong, named by what the caller should do about it.
+
+    SoulError
+    ├── Transient    unreachable, busy, disk full: wait and try again
+    │   └── AnswerLost   a push was sent and no answer came: read the remote tip before deciding
+    ├── Moved        a ref or file is not as expected: look again now
+    ├── Refused      a person has to act; resumes by itself when the cause is gone
+    ├── Held         one path is set aside, the rest goes on
+    └── Unusable     configuration or key file: exit before starting
+
+Anything else that is raised is a bug.
+"""
+
+from __future__ import annotations
+
+# Exit codes of CONTRACT: what a script may rely on.
+EXIT_CODES = {
+    "usage": 2, "config": 2, "rule": 3, "identity": 3, "rewritten": 3, "not-a-soul": 3,
+    "auth": 4, "hostkey": 4, "network": 5, "lease": 6,
+    "rejected": 1, "disk": 1, "internal": 1, "busy": 1,
+}  # fmt: skip
+
+
+class SoulError(Exception):
+    """Something the caller has to know: `kind` (a key of EXIT_CODES), `rule` ("" if none), `message`, `advice`."""
+
+    kind = "internal"
+
+    def __init__(self, message: str, *, kind: str = "", rule: str = "", advice: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.kind = kind or type(self).kind
+        self.rule = rule
+        self.advice = advice
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code that a command ends with when this error reaches it."""
+        return EXIT_CODES[self.kind]
+
+    def as_dict(self) -> dict[str, str]:
+        """The shape of `{"error": …}` in every `--json` answer."""
+        return {"kind": self.kind, "rule": self.rule, "message": self.message, "advice": self.advice}
+
+
+class Transient(SoulError):
+    """Unreachable, busy or full: wait with back-off and try again."""
+
+    kind = "network"
+
+
+class AnswerLost(Transient):
+    """A push was sent and its answer never came: it may have arrived."""
+
+
+class Moved(SoulError):
+    """A ref or file was not as expected: nothing was changed, look again now."""
+
+    kind = "busy"
+
+
+class Refused(SoulError):
+    """Not allowed: a person has to act; asked again rarely, resumes by itself."""
+
+    kind = "rejected"
+
+
+class Held(SoulError):
+    """One path cannot be read or written; it is set aside with this reason, the rest goes on."""
+
+    kind = "rule"
+
+
+class Unusable(SoulError):
+    """Configuration, key file or call that cannot work: exit before starting."""
+
+    kind = "config"
