@@ -1,0 +1,94 @@
+"""When the next pass begins: hints, settling files, polls that adapt, patience after refusals.
+
+The daemon asks `next_wake`; only numbers go in and out. All instants are seconds of the boot-time clock.
+
+Rules: AUTH-5.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+
+LIVELY = 2.0  # seconds between polls right after a change anywhere
+EASING = 1.25  # each quiet poll lengthens the next pause by this
+FIRST_RETRY = 2.0
+LONGEST_RETRY = 600.0
+FIRST_REFUSAL = 60.0
+LONGEST_REFUSAL = 3600.0
+MOVED_WINDOW = (0.2, 2.0)
+FULL_LOOK = 300.0  # seconds between looks at everything, whatever the hints say
+FRESH_COMPANY = 60.0  # another body counts as active this long after its last commit was seen
+
+
+class Ending(enum.Enum):
+    """How a pass ended, as far as the next one is concerned."""
+
+    CHANGED = "changed"  # something was recorded, merged or written
+    QUIET = "quiet"
+    MOVED = "moved"  # lost a race: look again soon
+    TRANSIENT = "transient"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """Where the life of passes stands. poll: seconds between polls when quiet (configured)."""
+
+    poll: float
+    pause: float = LIVELY
+    failures: int = 0
+    losses: int = 0
+    next_remote: float = 0.0
+    next_full: float = 0.0
+    attempt: float = 0.1  # seconds the last push took
+
+    def remote_due(self, now: float) -> bool:
+        """Whether the remote may be asked now."""
+        return now >= self.next_remote
+
+    def full_due(self, now: float) -> bool:
+        """Whether everything should be looked at."""
+        return now >= self.next_full
+
+
+def step(cycle: Cycle, ending: Ending, now: float, chance: float) -> Cycle:
+    """The cycle after a pass. `chance`: a random number in [0, 1), so that a fleet does not ask in step."""
+    if ending is Ending.MOVED:
+        # Somebody always wins a race, so a flat window is best; it only grows when losing goes on and on.
+        window = min(max(4 * cycle.attempt, MOVED_WINDOW[0]), MOVED_WINDOW[1]) * (2 if cycle.losses >= 8 else 1)
+        return replace(cycle, losses=cycle.losses + 1, failures=0, next_remote=now + chance * window)
+    if ending is Ending.TRANSIENT:
+        wait = min(FIRST_RETRY * 2**cycle.failures, LONGEST_RETRY)
+        return replace(cycle, failures=min(cycle.failures + 1, 32), losses=0, next_remote=now + wait * (0.5 + chance / 2))
+    if ending is Ending.REFUSED:
+        wait = min(FIRST_REFUSAL * 2**cycle.failures, LONGEST_REFUSAL)
+        return replace(cycle, failures=min(cycle.failures + 1, 32), losses=0, next_remote=now + wait * (0.75 + chance / 4))
+    pause = min(LIVELY, cycle.poll) if ending is Ending.CHANGED else min(max(cycle.pause, LIVELY) * EASING, cycle.poll)
+    return replace(cycle, pause=pause, failures=0, losses=0, next_remote=now + pause * (0.5 + chance / 2))
+
+
+def hinted(cycle: Cycle, now: float) -> Cycle:
+    """The cycle after a local change: with something to publish, the remote is asked at once, unless it refuses us."""
+    return cycle if cycle.failures else replace(cycle, next_remote=min(cycle.next_remote, now))
+
+
+def looked(cycle: Cycle, now: float) -> Cycle:
+    """The cycle after a look at everything."""
+    return replace(cycle, next_full=now + FULL_LOOK)
+
+
+def courtesy(company: float | None, now: float, took: float) -> float:
+    """Seconds to wait after a won push while another body is active, so that slow links get their turn.
+
+    company: when another body's commit was last seen, None if never. took: seconds the push took.
+    """
+    if company is None or now - company > FRESH_COMPANY:
+        return 0.0
+    return max(1.0, 3 * took)
+
+
+def next_wake(cycle: Cycle, now: float, deadline: float | None) -> float:
+    """Seconds until the next pass must begin without a hint; `deadline`: when a pending path may be ready."""
+    moments = [cycle.next_remote, cycle.next_full] + ([deadline] if deadline is not None else [])
+    return max(0.0, min(moments) - now)

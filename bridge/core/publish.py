@@ -1,0 +1,116 @@
+"""What the remote's answer and the checkout's refs mean, and what may be done about them.
+
+Rules: REPO-3, REPO-4, REPO-5, REPO-6, REPO-7, REPO-8, COMMIT-2.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bridge.core.errors import Refused
+from bridge.core.model import RemoteLook
+
+MAIN = "refs/heads/main"
+KEEP = "refs/soul-bridge/keep/"
+LOOKS_BEFORE_FORWARD = 2  # a remote that stands behind is believed at the second look (REPO-4)
+PUSHES_A_PASS = 3
+
+
+class Standing(enum.Enum):
+    """Where the remote's main stands, against the tip this body last saw there."""
+
+    SAME = "same"
+    AHEAD = "ahead"  # a descendant: the ordinary case
+    BEHIND = "behind"  # an ancestor, or gone: a restored backup (REPO-4)
+    REWRITTEN = "rewritten"  # neither (REPO-4)
+    EMPTY = "empty"  # never had a main, still has none: ours to fill (REPO-5)
+    NEW = "new"  # has a main, and this body never saw it: to be joined (REPO-6)
+
+
+def standing(known: str | None, look: RemoteLook, is_ancestor: Callable[[str, str], bool]) -> Standing:
+    """Classify a look at the remote.
+
+    known: the remote tip last seen, None before the first contact. Raises Refused(kind="not-a-soul") when there are
+    branches but no main (REPO-5).
+    """
+    if look.tip is None:
+        if any(name.startswith("refs/heads/") for name in look.others):
+            raise no_main(look)
+        return Standing.EMPTY if known is None else Standing.BEHIND
+    if known is None:
+        return Standing.NEW
+    if look.tip == known:
+        return Standing.SAME
+    if is_ancestor(known, look.tip):
+        return Standing.AHEAD
+    return Standing.BEHIND if is_ancestor(look.tip, known) else Standing.REWRITTEN
+
+
+def no_main(look: RemoteLook) -> Refused:
+    """The refusal of a remote that has branches but no main."""
+    names = ", ".join(name.removeprefix("refs/heads/") for name in look.others[:3])
+    return Refused(
+        f"the remote has no branch main, but {names}",
+        kind="not-a-soul",
+        rule="REPO-5",
+        advice="Nothing was written there. A soul lives on main: rename the branch on the server, "
+        "or give soul-bridge an empty repository.",
+    )
+
+
+def rewritten(known: str, tip: str) -> Refused:
+    """The refusal of a remote whose published history was rewritten."""
+    return Refused(
+        f"the remote's history was rewritten: its main is {tip[:10]}, which does not contain {known[:10]}",
+        kind="rewritten",
+        rule="REPO-4",
+        advice="Nothing was merged or pushed; work goes on locally. Look at both with "
+        "`soul-bridge accept-remote`, then choose --merge or --theirs.",
+    )
+
+
+def not_a_soul(names: list[str]) -> Refused:
+    """The refusal of a repository that holds something else."""
+    return Refused(
+        f"the remote is not a soul: it has no agent.json, but {', '.join(names[:3])}",
+        kind="not-a-soul",
+        rule="REPO-5",
+        advice="Nothing was written there. Check the address in the configuration, or use an empty repository.",
+    )
+
+
+class Main(enum.Enum):
+    """What to do about where a checkout's main was found (REPO-7)."""
+
+    KEEP = "keep"  # as we left it
+    ACCEPT = "accept"  # a person committed on top
+    PUT_BACK = "put back"  # a person moved it elsewhere
+
+
+def main_moved(known: str | None, tip: str | None, is_ancestor: Callable[[str, str], bool]) -> Main:
+    """Decide about main: `known` is where we left it, `tip` where it is; None is absent."""
+    if known == tip:
+        return Main.KEEP
+    if tip is not None and (known is None or is_ancestor(known, tip)):
+        return Main.ACCEPT
+    return Main.PUT_BACK
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """A push that may be sent: main from `expected` to `new`."""
+
+    expected: str | None
+    new: str
+
+
+def may_push(expected: str | None, new: str, is_ancestor: Callable[[str, str], bool]) -> Push:
+    """The push, only if it makes history grow: the protocol itself knows no fast-forward (REPO-3).
+
+    Raises ValueError otherwise: that is a bug of the caller, nothing was sent.
+    """
+    if expected is not None and not is_ancestor(expected, new):
+        raise ValueError(f"{new} does not descend from {expected}")
+    return Push(expected, new)
