@@ -1,0 +1,40 @@
+# What a person types. Everything works on a fresh clone with Python 3.11 or newer, git and ssh.
+.PHONY: demo test check simulate format venv clean
+.DEFAULT_GOAL := help
+
+SECONDS ?= 60
+VENV := .venv/installed
+
+.PHONY: help
+help:
+	@echo "make demo                 two bodies and a git host in a temporary directory, working before your eyes"
+	@echo "make test                 every test"
+	@echo "make check                form, lint, types, import contracts, house rules, coverage of the core"
+	@echo "make simulate SECONDS=60  random schedules of many bodies; a failure prints the seed that replays it"
+	@echo "make format               lay out the code"
+	@echo "make venv                 the virtual environment that all of these use, .venv"
+
+venv: $(VENV)
+
+$(VENV): pyproject.toml requirements/dev.txt scripts/venv
+	@scripts/venv
+
+demo: $(VENV)
+	@.venv/bin/soul-bridge demo
+
+test: $(VENV)
+	@command -v sshd >/dev/null || test -x /usr/sbin/sshd || \
+		echo "openssh-server is missing: the tests against a real sshd are left out (Debian, Ubuntu: apt-get install openssh-server)." >&2
+	@.venv/bin/python -m pytest -q -rs tests
+
+check: $(VENV)
+	@scripts/check
+
+simulate: $(VENV)
+	@.venv/bin/python -m tests.simulation --seconds $(SECONDS)
+
+format: $(VENV)
+	@.venv/bin/ruff check --quiet --fix-only . && .venv/bin/ruff format .
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage build dist *.egg-info
