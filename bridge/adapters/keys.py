@@ -1,0 +1,221 @@
+"""This body's deploy key: made here, checked before every connection, never inside a soul.
+
+Rules: AUTH-2, AUTH-3, AUTH-4, CONTENT-2.
+"""
+
+from __future__ import annotations
+
+import base64
+import errno
+import hashlib
+import os
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_ssh_private_key,
+)
+
+from bridge.core.errors import Refused, Transient, Unusable
+
+TYPE = "ssh-ed25519"
+LARGEST = 16 * 1024  # bytes of a file that may still be a key
+MAKE_ONE = "Make a key with `soul-bridge key rotate`, or run `soul-bridge init` again; local work is safe and goes on."
+
+
+@dataclass(frozen=True, slots=True)
+class PublicKey:
+    """The half that everybody may see. `blob`: the key in SSH's wire form, base64."""
+
+    blob: str
+    comment: str = ""
+
+    @property
+    def fingerprint(self) -> str:
+        """As `ssh-keygen -l` prints it: SHA256:…"""
+        digest = hashlib.sha256(base64.b64decode(self.blob)).digest()
+        return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
+
+    @property
+    def line(self) -> str:
+        """What a person pastes as a deploy key, without a line end (AUTH-3)."""
+        return f"{TYPE} {self.blob} {self.comment}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key that passed every check. `private`: its bytes, OpenSSH format."""
+
+    path: Path
+    public: PublicKey
+    private: bytes = field(repr=False)
+
+    @property
+    def fingerprint(self) -> str:
+        """As `ssh-keygen -l` prints it: SHA256:…"""
+        return self.public.fingerprint
+
+    @property
+    def line(self) -> str:
+        """The public line."""
+        return self.public.line
+
+
+def generate(path: Path, comment: str) -> PublicKey:
+    """Make an ed25519 key at `path` (0600) and its public line at `path`.pub; durable on return.
+
+    Never replaces anything: raises Unusable(kind="auth") when something stands there, Transient(kind="disk") when it
+    cannot be written.
+    """
+    key = Ed25519PrivateKey.generate()
+    public = PublicKey(_blob(key), " ".join(comment.split()))
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+    try:
+        _make_private_directory(path.parent)
+        _create(path, private, 0o600)
+        path.with_name(path.name + ".pub").unlink(missing_ok=True)
+        _create(path.with_name(path.name + ".pub"), (public.line + "\n").encode(), 0o644)
+        _sync_directory(path.parent)
+    except FileExistsError as error:
+        raise Unusable(
+            f"there is already a key at {path}",
+            kind="auth",
+            rule="AUTH-2",
+            advice="It was left as it is. `soul-bridge key show` shows it, `soul-bridge key rotate` makes a new one.",
+        ) from error
+    except OSError as error:
+        raise Transient(f"cannot write the key {path}: {error.strerror}", kind="disk", rule="AUTH-2") from error
+    return public
+
+
+def load(path: Path, soul: Path) -> Key:
+    """Read the key, after checking its place, kind, owner and mode on the very file that is read.
+
+    Raises Refused: kind "rule" (inside the soul), else "auth" (missing, unsafe, not an ed25519 key without passphrase).
+    """
+    refuse_inside(path, soul)
+    private = _read(path)
+    try:
+        key = load_ssh_private_key(private, password=None)
+    except TypeError as error:
+        raise _refused(f"the key {path} is locked with a passphrase", MAKE_ONE) from error
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise _refused(f"{path} is not a private key in OpenSSH format", MAKE_ONE) from error
+    if not isinstance(key, Ed25519PrivateKey):
+        raise _refused(f"the key {path} is not an ed25519 key", MAKE_ONE)
+    blob = _blob(key)
+    return Key(path, PublicKey(blob, _comment(path, blob)), private)
+
+
+def public(path: Path) -> PublicKey:
+    """The public line beside the private key; the private key is neither needed nor read.
+
+    Raises Refused(kind="auth") when it is missing or no ed25519 key.
+    """
+    beside = path.with_name(path.name + ".pub")
+    try:
+        words = beside.read_bytes()[:LARGEST].decode("utf-8", "replace").split(None, 2)
+        if words[0] != TYPE or not base64.b64decode(words[1], validate=True):
+            raise ValueError(words[0])
+    except (OSError, ValueError, IndexError) as error:
+        raise _refused(f"there is no ed25519 public key at {beside}", MAKE_ONE) from error
+    return PublicKey(words[1], words[2].strip() if len(words) > 2 else "")
+
+
+def refuse_inside(path: Path, soul: Path, rule: str = "AUTH-2") -> None:
+    """Refuse a key, or (rule "CONTENT-2") other configuration, that lies in the soul's checkout, however spelled.
+
+    Compares directories by identity, so links and mounts of the soul elsewhere do not hide it. Raises
+    Refused(kind="rule").
+    """
+    try:
+        inside = soul.stat()
+    except OSError:
+        inside = None
+    real = soul.resolve()
+    for spelled in (Path(os.path.abspath(path)), path.resolve()):
+        for parent in spelled.parents:
+            if parent == real or (inside is not None and _same(parent, inside)):
+                raise Refused(
+                    f"{path} lies inside the soul {soul}",
+                    kind="rule",
+                    rule=rule,
+                    advice=f"Nothing was sent. Move it out, `mv {path} ~/.config/soul-bridge/`, and name its new place "
+                    "in the configuration. A key that was ever committed: revoke it on the server, then "
+                    "`soul-bridge key rotate`.",
+                )
+
+
+def _same(path: Path, known: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(path.stat(), known)
+    except OSError:
+        return False
+
+
+def _read(path: Path) -> bytes:
+    """The file's bytes; checked after opening, so that nothing can be put in its place in between."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except FileNotFoundError as error:
+        raise Refused(f"there is no key at {path}", kind="auth", rule="AUTH-4", advice=MAKE_ONE) from error
+    except OSError as error:
+        remedy = f"Make it yours: `sudo chown $USER {path}`." if error.errno == errno.EACCES else MAKE_ONE
+        raise _refused(f"cannot read the key {path}: {error.strerror}", remedy) from error
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
+            raise _refused(f"{path} is not a key file", MAKE_ONE)
+        if found.st_uid != os.geteuid():
+            raise _refused(f"the key {path} belongs to another user", f"Make it yours: `sudo chown $USER {path}`.")
+        if found.st_mode & 0o077:
+            mode = stat.S_IMODE(found.st_mode)
+            raise _refused(f"others may read the key {path} (mode {mode:04o})", f"Close it: `chmod 600 {path}`.")
+        return file.read(LARGEST)
+
+
+def _make_private_directory(path: Path) -> None:
+    """A directory that is there keeps its mode: it may hold more than keys."""
+    if not path.is_dir():
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.chmod(0o700)  # a umask may have taken bits away
+
+
+def _create(path: Path, content: bytes, mode: int) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+        os.fchmod(file.fileno(), mode)  # a umask may have taken bits away
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _blob(key: Ed25519PrivateKey) -> str:
+    return key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode().split()[1]
+
+
+def _comment(path: Path, blob: str) -> str:
+    try:
+        beside = public(path)
+    except Refused:
+        return path.name
+    return beside.comment if beside.blob == blob else path.name
+
+
+def _refused(message: str, remedy: str) -> Refused:
+    return Refused(message, kind="auth", rule="AUTH-2", advice=remedy)

@@ -1,0 +1,339 @@
+"""git's pack protocol (version 0) over one channel, and nothing else: no connection, no repository, no clock.
+
+The server is not trusted: every packet, list and stream has a limit, every step a deadline, and its words are made
+readable before anybody sees them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from bridge.core.errors import AnswerLost, Refused, Transient
+from bridge.core.words import advice, readable
+
+MAIN = "refs/heads/main"
+ABSENT = "0" * 40
+AGENT = "agent=soul-bridge"
+FLUSH = b"0000"
+BIGGEST_PACKET = 65520
+MOST_WORDS = 8192  # bytes kept of what a server says beside the protocol
+PIECE = 32 * 1024
+
+_OID = re.compile(rb"[0-9a-f]{40}\Z")
+
+
+class Channel(Protocol):
+    """A two-way stream to a command on the server. Everything raises Transient when it is cut or silent too long."""
+
+    def send(self, content: bytes, seconds: float) -> None:
+        """Send everything."""
+
+    def recv(self, limit: int, seconds: float) -> bytes:
+        """Some bytes, b"" at the end of the stream."""
+
+    def stderr(self, seconds: float) -> bytes:
+        """What the command said on its error stream until it ended, bounded. Never raises."""
+
+    def status(self) -> int | None:
+        """The command's exit code, None while it is unknown."""
+
+    def close(self) -> None:
+        """Let go. Never raises."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a server may ask of us at most: refs, bytes of an advertisement, bytes of a pack, seconds of silence."""
+
+    refs: int = 20_000
+    advertisement: int = 8 * 1024 * 1024
+    pack: int = 4 * 1024 * 1024 * 1024
+    silence: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Advertisement:
+    """What a service says first. haves: further objects the server has (`.have` lines)."""
+
+    refs: dict[str, str]
+    capabilities: frozenset[str]
+    haves: frozenset[str] = frozenset()
+
+    @property
+    def tip(self) -> str | None:
+        """Where main stands, None when absent."""
+        return self.refs.get(MAIN)
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Names of the other refs, sorted."""
+        return tuple(sorted(name for name in self.refs if name != MAIN))
+
+
+class Wire:
+    """A conversation on one channel. left: how many seconds the whole operation still has."""
+
+    def __init__(self, channel: Channel, left: Callable[[], float], limits: Limits = Limits()) -> None:  # noqa: B008
+        self.channel = channel
+        self.limits = limits
+        self._left = left
+        self._said = bytearray()
+
+    def send(self, content: bytes) -> None:
+        """Send bytes. Raises Transient."""
+        self.channel.send(content, self._patience())
+
+    def packet(self) -> bytes | None:
+        """The next pkt-line's content; None for a flush packet.
+
+        Raises Transient when the stream ends or is not made of packets, Refused(kind="auth") on an ERR packet.
+        """
+        size = _length(self._exactly(4))
+        return self._content(size) if size else None
+
+    def opening(self) -> bytes | None:
+        """The first packet; a server that refuses says so in another way.
+
+        Raises Refused(kind="auth") with its words when it ends at once or does not speak the protocol, Transient when
+        it was cut without a word.
+        """
+        head = self.channel.recv(4, self._patience())
+        if not head:
+            words = self.channel.stderr(self._patience())
+            if not words and self.channel.status() is None:
+                raise Transient("the connection was cut before the server answered")
+            raise self.refused(words)
+        while len(head) < 4 and (piece := self.channel.recv(4 - len(head), self._patience())):
+            head += piece
+        if not re.fullmatch(rb"[0-9a-fA-F]{4}", head):
+            raise self.refused(head + self._rest())
+        size = _length(head)
+        return self._content(size) if size else None
+
+    def pieces(self) -> Iterator[bytes]:
+        """The rest of the stream as it comes, to its end: what a server sends that has no side bands."""
+        total = 0
+        while piece := self.channel.recv(PIECE, self._patience()):
+            total += len(piece)
+            self._bounded(total)
+            yield piece
+
+    def banded(self) -> Iterator[bytes]:
+        """Band 1 until the flush packet; band 2 is kept as words, band 3 raises Transient with them."""
+        total = 0
+        while (content := self.packet()) is not None:
+            band, piece = content[:1], content[1:]
+            total += len(content) + 4
+            self._bounded(total)
+            if band == b"\x01":
+                yield piece
+            elif band == b"\x02":
+                self.remember(piece)
+            elif band == b"\x03":
+                self.remember(piece)
+                raise Transient(f"the server gave up: {self.words}", advice=advice(self.words))
+            elif total > 8 or content[:3] not in (b"ACK", b"NAK"):
+                raise _garbled(content)
+
+    def remember(self, words: bytes) -> None:
+        """Keep what the server says beside the protocol, its end when it is long."""
+        self._said += words
+        del self._said[:-MOST_WORDS]
+
+    @property
+    def words(self) -> str:
+        """What the server said beside the protocol, readable."""
+        return readable(bytes(self._said))
+
+    def refused(self, words: bytes = b"") -> Refused:
+        """The refusal of a server that would not serve us, with its words from wherever they came."""
+        said = readable(words) or self.words or readable(self.channel.stderr(self._patience()))
+        return Refused(
+            said or "the server closed the connection without a word", kind="auth", rule="AUTH-3", advice=advice(said)
+        )
+
+    def _content(self, size: int) -> bytes:
+        content = self._exactly(size - 4)
+        if content.startswith(b"ERR "):
+            raise self.refused(content[4:])
+        return content
+
+    def _exactly(self, size: int) -> bytes:
+        content = bytearray()
+        while len(content) < size:
+            piece = self.channel.recv(size - len(content), self._patience())
+            if not piece:
+                raise Transient("the connection was cut in the middle of an answer")
+            content += piece
+        return bytes(content)
+
+    def _rest(self) -> bytes:
+        """More of a text that is no protocol: what comes at once, for whoever waits for its end may wait for ever."""
+        try:
+            return self.channel.recv(MOST_WORDS, min(1.0, self._patience()))
+        except Transient:
+            return b""
+
+    def _patience(self) -> float:
+        left = self._left()
+        if left <= 0:
+            raise Transient("the remote took too long")
+        return min(left, self.limits.silence)
+
+    def _bounded(self, total: int) -> None:
+        if total > self.limits.pack:
+            raise Refused(
+                f"the remote sends more than {self.limits.pack} bytes",
+                kind="rejected",
+                advice="Nothing was kept of it. Look at the repository on the server: a soul is small.",
+            )
+
+
+def packet(content: bytes) -> bytes:
+    """A pkt-line."""
+    return b"%04x%s" % (len(content) + 4, content)
+
+
+def advertisement(wire: Wire) -> Advertisement:
+    """Read what the service says first.
+
+    Raises Refused(kind="auth") when the server refuses to serve, Refused(kind="not-a-soul", rule="REPO-5") for a
+    repository that cannot be a soul, Transient when it is cut.
+    """
+    refs: dict[str, str] = {}
+    haves: set[str] = set()
+    words: bytes | None = None
+    shallow = False
+    total = lines = 0
+    content = wire.opening()
+    while content is not None:
+        total, lines = total + len(content), lines + 1
+        if total > wire.limits.advertisement or lines > wire.limits.refs:
+            raise _no_soul(f"the remote has more than {min(lines, wire.limits.refs)} refs")
+        line, _, after = content.rstrip(b"\n").partition(b"\0")
+        words = after if words is None else words
+        if line.startswith(b"shallow "):
+            shallow = True
+        else:
+            _enter(line, refs, haves)
+        content = wire.packet()
+    capabilities = frozenset((words or b"").decode("ascii", "replace").split())
+    if any(word.startswith("object-format=") and word != "object-format=sha1" for word in capabilities):
+        raise _no_soul("the remote's objects are not named by SHA-1")
+    if shallow:
+        raise _no_soul("the remote is shallow: a part of its history is missing")
+    return Advertisement(refs, capabilities, frozenset(haves))
+
+
+def fetch(wire: Wire, said: Advertisement, tip: str, haves: Iterable[str]) -> Iterator[bytes]:
+    """The pack that brings `tip` to someone who has `haves`. Raises Transient."""
+    wanted = [name for name in ("side-band-64k", "ofs-delta", "thin-pack", "no-progress") if name in said.capabilities]
+    request = packet(f"want {tip} {' '.join([*wanted, AGENT])}\n".encode()) + FLUSH
+    wire.send(request + b"".join(packet(f"have {oid}\n".encode()) for oid in haves) + packet(b"done\n"))
+    answer = wire.packet()
+    if answer is None or answer[:3] not in (b"ACK", b"NAK"):
+        raise _garbled(answer or b"")
+    yield from wire.banded() if "side-band-64k" in wanted else wire.pieces()
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What receive-pack said about the push of main: nothing but `accepted` is success."""
+
+    accepted: bool
+    unpacked: bool
+    reason: str
+    words: str
+
+
+def push(wire: Wire, said: Advertisement, old: str | None, new: str, pack: bytes) -> Report:
+    """Ask for main to be moved from `old` to `new`, and read the report.
+
+    Raises Refused when nothing can be asked of this server, AnswerLost when it was asked and did not answer.
+    """
+    if "report-status" not in said.capabilities:
+        raise Refused("the server would not say whether it took a push", kind="rejected")
+    wanted = [name for name in ("report-status", "side-band-64k", "quiet") if name in said.capabilities]
+    command = f"{old or ABSENT} {new} {MAIN}\0 {' '.join([*wanted, AGENT])}".encode()
+    try:
+        wire.send(packet(command) + FLUSH)
+        for start in range(0, len(pack), PIECE):
+            wire.send(pack[start : start + PIECE])
+    except Transient as error:
+        wire.remember(error.message.encode())  # a server that refuses in mid-upload has said why: read on
+    try:
+        return _report(wire, "side-band-64k" in wanted)
+    except (Transient, Refused) as error:
+        said_last = wire.words or readable(wire.channel.stderr(1.0))
+        raise AnswerLost(f"the push was sent, but no answer came: {said_last or error.message}") from error
+
+
+def _report(wire: Wire, banded: bool) -> Report:
+    """Read until main is named, or to the end. The flush packet is not waited for: slow hooks come before it."""
+    unpacked = ""
+    for line in _nested(wire.banded() if banded else wire.pieces()):
+        word, _, rest = line.decode("utf-8", "replace").rstrip("\n").partition(" ")
+        name, _, reason = rest.partition(" ")
+        if word == "unpack":
+            unpacked = rest
+        elif word == "ok" and name == MAIN:
+            return Report(True, True, "", wire.words)
+        elif word == "ng" and name == MAIN:
+            return Report(False, unpacked == "ok", readable(reason), wire.words)
+    if unpacked and unpacked != "ok":
+        return Report(False, False, readable(unpacked), wire.words)
+    raise Transient("the connection was cut before the server's report")
+
+
+def _nested(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The pkt-lines in a stream that may be split anywhere, up to its flush packet."""
+    held = bytearray()
+    for piece in pieces:
+        held += piece
+        while len(held) >= 4:
+            size = _length(bytes(held[:4]))
+            if size == 0:
+                return
+            if len(held) < size:
+                break
+            yield bytes(held[4:size])
+            del held[:size]
+
+
+def _length(head: bytes) -> int:
+    """Length of a pkt-line with its head, 0 for a flush packet."""
+    if not re.fullmatch(rb"[0-9a-fA-F]{4}", head):
+        raise _garbled(head)
+    size = int(head, 16)
+    if size > BIGGEST_PACKET or 0 < size < 4:
+        raise _garbled(head)
+    return size
+
+
+def _enter(line: bytes, refs: dict[str, str], haves: set[str]) -> None:
+    """Note one line of an advertisement. HEAD and peeled tags say nothing that is needed here."""
+    oid, _, name = line.partition(b" ")
+    if not _OID.match(oid) or not name:
+        raise _garbled(line)
+    if name == b".have":
+        haves.add(oid.decode())
+    elif name.startswith(b"refs/") and not name.endswith(b"^{}"):
+        known = refs.setdefault(name.decode("utf-8", "replace"), oid.decode())
+        if known != oid.decode():
+            raise _garbled(line)
+
+
+def _garbled(content: bytes) -> Transient:
+    return Transient(f"the server's answer is not git's protocol: {readable(content[:200])}")
+
+
+def _no_soul(message: str) -> Refused:
+    return Refused(
+        message,
+        kind="not-a-soul",
+        rule="REPO-5",
+        advice="Nothing was written there. Check `remote` in the configuration, or use an empty repository.",
+    )

@@ -1,0 +1,60 @@
+"""What a server said, made safe to show, and the advice that goes with it. Words choose advice, never a decision."""
+
+from __future__ import annotations
+
+import re
+
+LONGEST = 2000  # characters of a server's words that anybody is shown
+
+# C0 except LF, DEL, C1, bidirectional and invisible controls, line separators, lone surrogates: what moves a cursor
+# or makes a line read differently from what it is.
+_UNSAFE = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
+    "|[\U000e0000-\U000e0fff]"
+)
+
+_ADVICE = (
+    (
+        r"read.?only|denied to deploy key|cannot push with|deploy.?key.*(write|push)|write access|\bW any\b",
+        "Give this body's deploy key write access: delete it on the server, add the output of "
+        "`soul-bridge key show` again, and tick *Allow write access*.",
+    ),
+    (
+        r"not found|does not appear to be a git repo|does not exist|no such|could not be found|DENIED by",
+        "Check `remote` in the configuration, and that the output of `soul-bridge key show` is a deploy key of "
+        "exactly that repository.",
+    ),
+    (
+        r"permission denied|publickey|authentication failed|unauthori[sz]ed|access denied",
+        "Add the output of `soul-bridge key show` to the repository as a deploy key with write access.",
+    ),
+    (
+        r"dubious ownership|safe\.directory",
+        "The repository on the server belongs to another user there: have its owner corrected.",
+    ),
+)  # fmt: skip
+
+DEFAULT_ADVICE = "Run `soul-bridge doctor` to see what the remote allows; local work is safe and goes on."
+
+
+def readable(text: str | bytes, longest: int = LONGEST) -> str:
+    """Text that cannot steer a terminal: control characters escaped, line ends LF, at most `longest` characters."""
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "replace")
+    text = text.rstrip("\0").replace("\r\n", "\n").replace("\r", "\n").replace("\t", " ").strip()
+    if len(text) > longest:
+        text = text[:longest].rstrip() + " …"
+    return _UNSAFE.sub(_escape, text)
+
+
+def advice(text: str) -> str:
+    """The next step that a server's refusal asks for."""
+    for pattern, words in _ADVICE:
+        if re.search(pattern, text, re.IGNORECASE):
+            return words
+    return DEFAULT_ADVICE
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
