@@ -60,10 +60,14 @@ def step(cycle: Cycle, ending: Ending, now: float, chance: float) -> Cycle:
         return replace(cycle, losses=cycle.losses + 1, failures=0, next_remote=now + chance * window)
     if ending is Ending.TRANSIENT:
         wait = min(FIRST_RETRY * 2**cycle.failures, LONGEST_RETRY)
-        return replace(cycle, failures=min(cycle.failures + 1, 32), losses=0, next_remote=now + wait * (0.5 + chance / 2))
+        return replace(
+            cycle, failures=min(cycle.failures + 1, 32), losses=0, next_remote=now + wait * (0.5 + chance / 2)
+        )
     if ending is Ending.REFUSED:
         wait = min(FIRST_REFUSAL * 2**cycle.failures, LONGEST_REFUSAL)
-        return replace(cycle, failures=min(cycle.failures + 1, 32), losses=0, next_remote=now + wait * (0.75 + chance / 4))
+        return replace(
+            cycle, failures=min(cycle.failures + 1, 32), losses=0, next_remote=now + wait * (0.75 + chance / 4)
+        )
     pause = min(LIVELY, cycle.poll) if ending is Ending.CHANGED else min(max(cycle.pause, LIVELY) * EASING, cycle.poll)
     return replace(cycle, pause=pause, failures=0, losses=0, next_remote=now + pause * (0.5 + chance / 2))
 

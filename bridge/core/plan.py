@@ -108,9 +108,7 @@ def observe(look: Look, seen: Mapping[str, SeenEntry], watching: Watching, at: I
     )
 
 
-def _not_looked_at(
-    look: Look, seen: Mapping[str, SeenEntry], changes: Mapping[str, Activity]
-) -> dict[str, Activity]:
+def _not_looked_at(look: Look, seen: Mapping[str, SeenEntry], changes: Mapping[str, Activity]) -> dict[str, Activity]:
     looked = look.files.keys() | look.gone | look.special.keys() | seen.keys()
     return {path: change for path, change in changes.items() if path not in looked}
 

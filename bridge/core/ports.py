@@ -168,6 +168,9 @@ class Tree(Protocol):
         """Stat everything (hints None) or only the hinted files and directories (recursively); `known` are the
         entries seen at or below what is looked at, and are looked at even where ignored."""
 
+    def ignored(self, path: str) -> bool:
+        """Whether the soul's own .gitignore files, as they are on disk now, ignore this path (TREE-4)."""
+
     def read(self, path: str, limit: int) -> Reading:
         """Bytes of a regular file of at most `limit` bytes. Raises Moved when it changed meanwhile, is gone or no
         longer regular, Held(rule="TREE-6") when larger or unreadable."""

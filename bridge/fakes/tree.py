@@ -73,6 +73,11 @@ class FakeTree(Files):
                     special[path] = why
         return Look(files, special, frozenset(gone), hints is None, ignored)
 
+    def ignored(self, path: str) -> bool:
+        """As `Tree.ignored`."""
+        patterns = self._ignoring()
+        return any(fnmatchcase(part, each) for part in path.split("/") for each in patterns)
+
     def read(self, path: str, limit: int) -> Reading:
         """As `Tree.read`."""
         why = self._barred(path)

@@ -1,0 +1,203 @@
+"""The middle of a pass: fetch, merge in the object store, publish with the expected old tip.
+
+The candidate of a merge is on no branch until the remote took it; when the remote moved meanwhile it is dropped and
+made again, so a lost race leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+from bridge.app.joining import ALONE, first_contact
+from bridge.app.recording import changed, clock_wrong, describe
+from bridge.app.soul import MAIN, Progress, Soul
+from bridge.app.standing import stand_off
+from bridge.core import commits, merge, publish
+from bridge.core.errors import AnswerLost, Moved, Refused, Transient
+from bridge.core.model import Merged, RemoteLook, Triple
+
+REMOTE = "remote"
+
+
+def exchange(soul: Soul, progress: Progress) -> None:
+    """Bring main and the remote's main together, as far as the remote lets us.
+
+    Raises Transient and Refused for what the remote said; what could be merged is on main by then. Sets
+    progress.moved when the race was lost twice: the next pass looks again.
+    """
+    if ahead(soul):
+        try:
+            _push(soul, progress, soul.seen.recall(REMOTE), soul.head())
+            return
+        except Moved:
+            pass
+    look = soul.remote.fetch(_tips(soul))
+    progress.fetched = True
+    theirs, expected = _theirs(soul, progress, look)
+    if theirs is None and soul.head() is None:
+        return
+    try:
+        _integrate(soul, progress, theirs, expected)
+    except Moved as error:
+        if error.rule == "REPO-7":
+            raise
+        progress.moved = True
+
+
+def ahead(soul: Soul) -> bool:
+    """Whether main holds something that the remote, as last seen, does not."""
+    known, head = soul.seen.recall(REMOTE), soul.head()
+    return (
+        known is not None
+        and head is not None
+        and head != known
+        and soul.seen.recall("behind") is None
+        and soul.repo.is_ancestor(known, head)
+    )
+
+
+def _tips(soul: Soul) -> list[str]:
+    return [tip for tip in (soul.head(), soul.seen.recall(REMOTE)) if tip]
+
+
+def _theirs(soul: Soul, progress: Progress, look: RemoteLook) -> tuple[str | None, str | None]:
+    """The tip to merge and the tip to expect when pushing; the remote tip is remembered (REPO-4)."""
+    known = soul.seen.recall(REMOTE)
+    standing = publish.standing(known, look, soul.repo.is_ancestor)
+    progress.remote_tip = look.tip
+    if standing is publish.Standing.REWRITTEN:
+        soul.facts.record("remote.rewritten", known=known, tip=look.tip)
+        raise publish.rewritten(known or "", look.tip or "")
+    if standing in (publish.Standing.EMPTY, publish.Standing.NEW):
+        return first_contact(soul, progress, look)
+    if standing is publish.Standing.BEHIND:
+        return _behind(soul, progress, look, known)
+    with soul.seen.transaction():
+        soul.seen.remember(REMOTE, look.tip)
+        soul.seen.remember("behind", None)
+    return look.tip, look.tip
+
+
+def _behind(soul: Soul, progress: Progress, look: RemoteLook, known: str | None) -> tuple[str | None, str | None]:
+    """A remote that stands behind what it had (a restored backup) is brought forward at the second look."""
+    before = soul.seen.recall("behind")
+    looks = before["looks"] + 1 if before is not None and before["tip"] == look.tip else 1
+    soul.seen.remember("behind", {"tip": look.tip, "looks": looks})
+    if looks < publish.LOOKS_BEFORE_FORWARD:
+        soul.facts.record("remote.rolled_back", known=known, tip=look.tip)
+        raise Transient(
+            "the remote stands behind what it had before, as after a restored backup",
+            kind="network",
+            rule="REPO-4",
+            advice="Nothing is lost; if it still stands there at the next look, it is brought forward again.",
+        )
+    progress.notes.append("the remote stood behind and is brought forward again")
+    return known, look.tip
+
+
+def _integrate(soul: Soul, progress: Progress, theirs: str | None, expected: str | None) -> None:
+    """Merge their tip into main, publish the result, and move main to it, published or not."""
+    head = soul.head()
+    candidate, merged, paths = (head, None, []) if theirs is None else merge_commit(soul, head, theirs)
+    if candidate is None:
+        return
+    problem: Transient | Refused | None = None
+    if candidate != expected:
+        try:
+            _push(soul, progress, expected, candidate)
+        except (Transient, Refused) as error:
+            problem = error
+    if candidate != head:
+        _adopt(soul, progress, head, candidate, merged, paths)
+    if problem is not None:
+        raise problem
+
+
+def _adopt(
+    soul: Soul, progress: Progress, head: str | None, candidate: str, merged: Merged | None, paths: list[str]
+) -> None:
+    soul.repo.flush()
+    stand_off(soul)
+    soul.repo.move(MAIN, head, candidate)
+    soul.seen.remember("main", candidate)
+    progress.merged += paths
+    soul.facts.record("remote.merged", commit=candidate, paths=paths)
+    commit = soul.repo.info(candidate)
+    if commit.body != soul.body or len(commit.parents) > 1:
+        soul.company = soul.clock.boottime()
+    for lost in merged.lost if merged is not None else ():
+        progress.lost.append(lost.path)
+        soul.facts.record("conflict.resolved", path=lost.path, lost=lost.file.oid, commit=candidate)
+
+
+def merge_commit(soul: Soul, ours: str | None, theirs: str) -> tuple[str, Merged | None, list[str]]:
+    """A commit that holds both tips, what the merge decided, and the paths that change for this body.
+
+    `theirs` itself when it already says everything, `ours` when theirs is part of it.
+    """
+    repo = soul.repo
+    if ours is not None and repo.is_ancestor(theirs, ours):
+        return ours, None, []
+    bases = repo.bases(ours, theirs) if ours is not None else []
+    if ours is not None and not bases:
+        raise publish.rewritten(ours, theirs)
+    base = bases[0] if bases else None
+    ours_tree, theirs_tree = soul.tree_of(ours), soul.tree_of(theirs)
+    triples = _triples(soul, soul.tree_of(base), ours_tree, theirs_tree)
+    merged = merge.trees(triples, _facts(soul, base, ours, theirs))
+    tree = repo.edit(theirs_tree, changed(soul, merged, theirs_tree))
+    paths = sorted(repo.diff(ours_tree, tree))
+    if tree == theirs_tree and (ours is None or base == ours):
+        return theirs, merged, paths
+    parents = [ours, theirs] if ours is not None else [theirs]
+    shown = {path: repo.entry(tree, path) for path in paths}
+    words = "merge " + describe(soul, ours_tree, shown) if shown else "merge, nothing new here"
+    trailers = [commits.lost(version.file.oid, version.path) for version in merged.lost]
+    return soul.commit(tree, parents, words, trailers), merged, paths
+
+
+def _triples(soul: Soul, base: str, ours: str, theirs: str) -> dict[str, Triple]:
+    left, right = soul.repo.diff(base, ours), soul.repo.diff(base, theirs)
+    triples = {}
+    for path in left.keys() | right.keys():
+        before = left[path][0] if path in left else right[path][0]
+        triples[path] = Triple(
+            before, left[path][1] if path in left else before, right[path][1] if path in right else before
+        )
+    return triples
+
+
+def _facts(soul: Soul, base: str | None, ours: str | None, theirs: str) -> merge.Facts:
+    repo = soul.repo
+    ours_tree, theirs_tree = soul.tree_of(ours), soul.tree_of(theirs)
+    return merge.Facts(
+        read=repo.read,
+        touched_ours=lambda path: repo.touched(ours, path, base) if ours else None,
+        touched_theirs=lambda path: repo.touched(theirs, path, base),
+        kind_ours=lambda path: repo.kind(ours_tree, path),
+        kind_theirs=lambda path: repo.kind(theirs_tree, path),
+        now=int(soul.clock.now()),
+        clock_wrong=clock_wrong(soul),
+        identity=soul.seen.recall("identity"),
+        joining=False,
+        published=lambda path, oid: False,
+    )
+
+
+def _push(soul: Soul, progress: Progress, expected: str | None, new: str | None) -> None:
+    """Publish, and believe only what the server said or what the remote's tip shows."""
+    push = publish.may_push(expected, new or "", soul.repo.is_ancestor)
+    soul.repo.flush()
+    began = soul.clock.boottime()
+    try:
+        soul.remote.push(push.expected, push.new)
+    except AnswerLost:
+        look = soul.remote.fetch(_tips(soul))
+        if look.tip is None or not soul.repo.has(look.tip) or not soul.repo.is_ancestor(push.new, look.tip):
+            raise
+    progress.took = soul.clock.boottime() - began
+    progress.pushed = True
+    progress.remote_tip = push.new
+    with soul.seen.transaction():
+        soul.seen.remember(REMOTE, push.new)
+        soul.seen.remember("behind", None)
+        soul.seen.remember(ALONE, None)
+    soul.facts.record("remote.pushed", commit=push.new, expected=push.expected)

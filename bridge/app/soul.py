@@ -1,0 +1,122 @@
+"""One soul in one body: its ports, its limits, and what the passes of one process remember."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from bridge.core import commits, identity, layout
+from bridge.core.errors import SoulError
+from bridge.core.model import File
+from bridge.core.plan import Watching
+from bridge.core.ports import Clock, Facts, Remote, Repo, Seen, Tree
+
+MAIN = "refs/heads/main"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Durations in seconds and sizes in bytes from the configuration."""
+
+    settle: float = 0.5
+    guard: float = 60.0
+    heartbeat: float = 86400.0
+    hold_back_over: int = 50 * 1024 * 1024
+
+
+@dataclass
+class Soul:
+    """The ports of one soul, and what only the present process knows.
+
+    watching: changes going on in the working files. at_start: nothing was looked at whole yet. waiting: why paths
+    wait that were read but not recorded. unplaced: paths of the tree that are not materialised here, with the reason.
+    """
+
+    agent: str
+    body: str
+    repo: Repo
+    seen: Seen
+    remote: Remote
+    tree: Tree
+    clock: Clock
+    facts: Facts
+    limits: Limits = field(default_factory=Limits)
+    host: str | None = None
+    version: str = "0"
+    watching: Watching = field(default_factory=Watching)
+    at_start: bool = True
+    waiting: dict[str, tuple[str, str]] = field(default_factory=dict)
+    unplaced: dict[str, tuple[str, str]] = field(default_factory=dict)
+    company: float | None = None
+
+    def head(self) -> str | None:
+        """The tip of main."""
+        return self.repo.tip(MAIN)
+
+    def tree_of(self, commit: str | None) -> str:
+        """The tree of a commit, "" when there is none."""
+        return self.repo.info(commit).tree if commit else ""
+
+    def display_name(self, tree: str) -> str:
+        """The agent's displayed name by its identity in a tree, else its name."""
+        file = self.repo.entry(tree, "agent.json")
+        fields = identity.read(self.repo.read(file.oid)) if file is not None and file.regular else None
+        name = (fields or {}).get("displayName")
+        return name if isinstance(name, str) and name else self.agent
+
+    def commit(self, tree: str, parents: list[str], words: str, trailers: list[tuple[str, str]] | None = None) -> str:
+        """A new commit by this body (COMMIT-1), not yet on any branch. `words`: the description."""
+        author = commits.author(self.display_name(tree), self.body)
+        message = commits.message(words, self.body, trailers or [])
+        now = int(self.clock.now())
+        return self.repo.commit(tree, parents, author, commits.mail(self.agent, self.body), message, now)
+
+    def registered(self, tree: str) -> frozenset[str]:
+        """The bodies that the registry in a tree names."""
+        return frozenset(
+            path[len("bodies/") : -len(".json")]
+            for path, _ in self.repo.files(tree, "bodies")
+            if path.count("/") == 1 and path.endswith(".json")
+        )
+
+    def store(self, content: bytes, path: str, mode: int) -> File:
+        """The file that working bytes become in the object store (TREE-5: text is stored with LF)."""
+        return File(self.repo.write(layout.stored(content, path)), mode)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a pass is asked to do.
+
+    hints: paths to look at, None for everything. waive: do not wait for `settle` (GUARD-1). now: end the waits of
+    GUARD-2 and GUARD-3. remote: speak to the remote. force: ask it although a refusal or pause would say later.
+    """
+
+    hints: frozenset[str] | None = None
+    waive: bool = False
+    now: bool = False
+    remote: bool = True
+
+
+@dataclass
+class Progress:
+    """What a pass has done so far; the outcome is made from it."""
+
+    recorded: list[str] = field(default_factory=list)
+    merged: list[str] = field(default_factory=list)
+    written: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    read: list[str] = field(default_factory=list)
+    fetched: bool = False
+    pushed: bool = False
+    moved: bool = False
+    remote_tip: str | None = None
+    problem: SoulError | None = None
+    notes: list[str] = field(default_factory=list)
+    again: set[str] = field(default_factory=set)
+    pending: set[str] = field(default_factory=set)
+    deadline: float | None = None
+    took: float = 0.0
+
+    def due(self, boottime: float) -> None:
+        """Something is worth another look at this boottime."""
+        self.deadline = boottime if self.deadline is None else min(self.deadline, boottime)

@@ -1,0 +1,64 @@
+"""Where main stands, and who else is at work in the checkout (REPO-7 applied)."""
+
+from __future__ import annotations
+
+from bridge.app.soul import MAIN, Progress, Soul
+from bridge.core import publish
+from bridge.core.errors import Moved, Refused
+from bridge.core.model import Presence
+
+ABSENCES = {
+    Presence.MISSING: "the checkout is missing",
+    Presence.EMPTY: "the checkout is empty",
+    Presence.FOREIGN: "another repository stands where the checkout should be",
+    Presence.NO_GIT: "the checkout's .git is missing or damaged",
+}
+
+
+class StandOff(Moved):
+    """A person is at work with git here: nothing is done until that is over."""
+
+
+def stand_off(soul: Soul) -> None:
+    """Raise StandOff while a person's git work is going on in the checkout."""
+    state = soul.repo.state()
+    reason = state.busy
+    if not reason and state.head != MAIN:
+        place = "a detached HEAD" if state.head is None else f"the branch {state.head.removeprefix('refs/heads/')}"
+        reason = f"the checkout is on {place}"
+    if reason:
+        raise StandOff(
+            f"waiting: {reason}", kind="busy", rule="REPO-7", advice="It goes on by itself when that is over."
+        )
+
+
+def presence(soul: Soul) -> None:
+    """Raise Refused when the checkout is not the one this body knows (GUARD-2): nothing is recorded then."""
+    found = soul.tree.presence()
+    if found is not Presence.PRESENT:
+        raise Refused(
+            ABSENCES[found],
+            kind="disk",
+            rule="GUARD-2",
+            advice="Nothing was recorded or deleted. Bring the folder back, or run `soul-bridge init` again.",
+        )
+
+
+def settle_main(soul: Soul, progress: Progress) -> None:
+    """Accept commits a person made on main; put main back when a person moved it elsewhere."""
+    known, tip = soul.seen.recall("main"), soul.head()
+    verdict = publish.main_moved(known, tip, soul.repo.is_ancestor)
+    if verdict is publish.Main.PUT_BACK:
+        if tip is not None:
+            keep(soul, tip)
+        soul.repo.move(MAIN, tip, known)
+        progress.notes.append("main was moved by hand; it was put back and the files are read as they are")
+    elif verdict is publish.Main.ACCEPT:
+        soul.seen.remember("main", tip)
+
+
+def keep(soul: Soul, commit: str) -> None:
+    """Keep a commit that no branch holds reachable, under a ref of our own."""
+    name = publish.KEEP + commit
+    if soul.repo.tip(name) is None:
+        soul.repo.move(name, None, commit)

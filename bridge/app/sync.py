@@ -1,0 +1,183 @@
+"""The pass: observe, record, fetch, merge, publish, materialise, once.
+
+Every pass begins by looking, so a crash at any instruction needs no other recovery than the two intents that
+`recording` and `materialise` leave. Contents are moved, never judged: nothing here looks at what an agent wrote.
+
+Rules: CONTENT-1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from bridge.app import filling, materialise, publishing, recording, standing
+from bridge.app.joining import ALONE
+from bridge.app.soul import Order, Progress, Soul
+from bridge.core import bodies, cycle
+from bridge.core.errors import Moved, Refused, SoulError, Transient
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a pass ended.
+
+    ending: for the cycle. outcome: ok, waiting, offline, refused, moved or disk. sentence: what was done, for people.
+    recorded, merged, written, lost: paths. pushed: whether the remote took something. tip, remote_tip: ids.
+    pending: unsettled and waiting paths. held: path → (rule, reason). problem: what stood in the way.
+    deadline: boottime at which a pending path may be ready.
+    """
+
+    ending: cycle.Ending
+    outcome: str
+    sentence: str
+    recorded: tuple[str, ...]
+    merged: tuple[str, ...]
+    written: tuple[str, ...]
+    lost: tuple[str, ...]
+    fetched: bool
+    pushed: bool
+    tip: str | None
+    remote_tip: str | None
+    pending: tuple[str, ...]
+    held: dict[str, tuple[str, str]]
+    problem: SoulError | None
+    again: tuple[str, ...]
+    deadline: float | None
+    took: float
+
+
+def run(soul: Soul, order: Order) -> Outcome:
+    """One pass. Raises nothing for what the outside does; anything that comes out is a bug or the end of the process."""
+    progress = Progress()
+    try:
+        _local(soul, order, progress)
+        if order.remote:
+            _remote(soul, order, progress)
+        materialise.materialise(soul, order, progress)
+        _remember_pass(soul)
+    except SoulError as error:
+        progress.problem = progress.problem or error
+    finally:
+        soul.repo.discard()
+    outcome = _outcome(soul, progress)
+    soul.facts.record("pass.finished", outcome=outcome.outcome, sentence=outcome.sentence)
+    return outcome
+
+
+def _local(soul: Soul, order: Order, progress: Progress) -> None:
+    standing.presence(soul)
+    standing.stand_off(soul)
+    recording.recover(soul)
+    materialise.recover(soul)
+    standing.settle_main(soul, progress)
+    if not _known(soul):
+        # Nothing is recorded before the remote answered once: what is there may be an old copy (REPO-6).
+        if order.remote:
+            publishing.exchange(soul, progress)
+        if not _known(soul):
+            return
+        order = replace(order, hints=None)
+    if soul.seen.recall("joining"):
+        order = replace(order, hints=None)
+    recording.record(soul, order, progress)
+    filling.fill(soul, progress)
+    _heartbeat(soul, progress)
+
+
+def _known(soul: Soul) -> bool:
+    return soul.seen.recall(publishing.REMOTE) is not None or bool(soul.seen.recall(ALONE))
+
+
+def _remote(soul: Soul, order: Order, progress: Progress) -> None:
+    """Speak to the remote; what it refuses does not keep merged files from reaching the disk."""
+    try:
+        publishing.exchange(soul, progress)
+    except (Transient, Refused) as error:
+        progress.problem = error
+
+
+def _heartbeat(soul: Soul, progress: Progress) -> None:
+    """An idle body says once per `heartbeat` that it lives (FORM-6)."""
+    head = soul.head()
+    path = f"bodies/{soul.body}.json"
+    if head is None or path in soul.watching.changes or path in soul.watching.held:
+        return
+    tree = soul.tree_of(head)
+    file = soul.repo.entry(tree, path)
+    current = soul.repo.read(file.oid) if file is not None and file.regular else None
+    if current is None or not bodies.heartbeat_due(current, soul.clock.now(), soul.limits.heartbeat):
+        return
+    commit = soul.commit(soul.repo.edit(tree, {path: recording.beat(soul, tree)}), [head], "heartbeat")
+    soul.repo.flush()
+    standing.stand_off(soul)
+    soul.repo.move(MAIN, head, commit)
+    soul.seen.remember("main", commit)
+    progress.recorded.append(path)
+
+
+def _remember_pass(soul: Soul) -> None:
+    """The time of the last pass, to notice a clock that was set back; rarely written, it need not be exact."""
+    last, now = soul.seen.recall("clock"), soul.clock.now()
+    if last is None or not 0 <= now - last < 60:
+        if last is None or now > last or now + 300 < last:
+            soul.seen.remember("clock", now if last is None or now > last else last)
+
+
+def _outcome(soul: Soul, progress: Progress) -> Outcome:
+    problem = progress.problem
+    pending = progress.pending | soul.waiting.keys()
+    if isinstance(problem, standing.StandOff):
+        outcome, ending = "waiting", cycle.Ending.QUIET
+    elif isinstance(problem, Moved) or (problem is None and progress.moved):
+        outcome, ending = "moved", cycle.Ending.MOVED
+    elif isinstance(problem, Transient):
+        outcome, ending = ("disk" if problem.kind == "disk" else "offline"), cycle.Ending.TRANSIENT
+    elif problem is not None:
+        outcome, ending = "refused", cycle.Ending.REFUSED
+    else:
+        busy = progress.recorded or progress.merged or progress.written or progress.pushed
+        outcome, ending = "ok", cycle.Ending.CHANGED if busy else cycle.Ending.QUIET
+    return Outcome(
+        ending,
+        outcome,
+        sentence(progress, problem, len(pending)),
+        tuple(progress.recorded),
+        tuple(progress.merged),
+        tuple(progress.written),
+        tuple(progress.lost),
+        progress.fetched,
+        progress.pushed,
+        soul.head(),
+        progress.remote_tip or soul.seen.recall(publishing.REMOTE),
+        tuple(sorted(pending)),
+        {**soul.watching.held, **soul.waiting, **soul.unplaced},
+        problem,
+        tuple(sorted(progress.again)),
+        progress.deadline,
+        progress.took,
+    )
+
+
+def sentence(progress: Progress, problem: SoulError | None, pending: int) -> str:
+    """What the pass did, in one sentence."""
+    parts = []
+    for word, paths in (("recorded", progress.recorded), ("merged", progress.merged), ("wrote", progress.written)):
+        if paths:
+            parts.append(f"{word} {_paths(paths)}")
+    if progress.lost:
+        parts.append(f"kept the older version of {_paths(progress.lost)} in history")
+    if progress.pushed:
+        parts.append("pushed")
+    if pending:
+        parts.append(f"{pending} path{'s' * (pending > 1)} still waiting")
+    parts += progress.notes
+    if problem is not None:
+        parts.append(problem.message)
+    elif progress.moved:
+        parts.append("another body was quicker, trying again")
+    return ("; ".join(parts) or "nothing to do") + "."
+
+
+def _paths(paths: list[str]) -> str:
+    unique = sorted(set(paths))
+    return unique[0] if len(unique) == 1 else f"{len(unique)} paths"
