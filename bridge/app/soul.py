@@ -88,13 +88,14 @@ class Order:
     """What a pass is asked to do.
 
     hints: paths to look at, None for everything. waive: do not wait for `settle` (GUARD-1). now: end the waits of
-    GUARD-2 and GUARD-3. remote: speak to the remote. force: ask it although a refusal or pause would say later.
+    GUARD-2 and GUARD-3. remote: ask the remote. publish: speak to it when there is something to publish.
     """
 
     hints: frozenset[str] | None = None
     waive: bool = False
     now: bool = False
     remote: bool = True
+    publish: bool = True
 
 
 @dataclass

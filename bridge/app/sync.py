@@ -51,7 +51,7 @@ def run(soul: Soul, order: Order) -> Outcome:
     progress = Progress()
     try:
         _local(soul, order, progress)
-        if order.remote:
+        if order.remote or (order.publish and publishing.ahead(soul)):
             _remote(soul, order, progress)
         materialise.materialise(soul, order, progress)
         _remember_pass(soul)
