@@ -1,0 +1,232 @@
+"""The life of one soul in a running process: hints in, passes out, state said honestly.
+
+One thread owns a soul; watcher, control socket and signals only leave notes in its inbox.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from bridge.app import publishing, requests, sync
+from bridge.app.inbox import Inbox, Notes, Request
+from bridge.app.soul import Order, Soul
+from bridge.core import cycle
+from bridge.core.errors import SoulError
+
+GATHER = 0.03  # seconds to wait after a first hint: a burst of writes is one pass
+STOPPING = 8.0  # seconds the last push may take
+
+
+class Watcher(Protocol):
+    """Something that leaves hints."""
+
+    def start(self) -> None:
+        """Begin."""
+
+    def stop(self) -> None:
+        """End; no hint comes afterwards."""
+
+    def problems(self) -> list[str]:
+        """What keeps it from seeing everything, for people."""
+
+
+Report = Callable[["Life"], None]
+
+
+@dataclass
+class Life:
+    """What is known about a running soul, for its status. Times are UTC seconds."""
+
+    soul: Soul
+    paused: bool = False
+    syncing: bool = False
+    last: sync.Outcome | None = None
+    last_at: float | None = None
+    last_pull: float | None = None
+    last_push: float | None = None
+    problem: SoulError | None = None
+    problem_since: float | None = None
+    next_try: float | None = None
+    warnings: tuple[str, ...] = ()
+    progressed: float = 0.0
+
+
+class Daemon:
+    """Runs passes of one soul until it is told to stop."""
+
+    def __init__(
+        self, soul: Soul, watcher: Watcher, inbox: Inbox, poll: float, report: Report, paused: Callable[[], bool]
+    ) -> None:
+        self.life = Life(soul)
+        self.inbox = inbox
+        self._soul = soul
+        self._watcher = watcher
+        self._report = report
+        self._paused = paused
+        self._cycle = cycle.Cycle(poll)
+        self._deadline: float | None = None
+        self._quiet_until = 0.0
+        self._thread = threading.Thread(target=self.run, name=f"soul-{soul.agent}", daemon=True)
+        self.failure: BaseException | None = None
+
+    def start(self) -> None:
+        """Begin in a thread of its own."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask for the end: what is unsettled is recorded, one push is tried (GUARD-1)."""
+        self.inbox.stop()
+
+    def join(self, timeout: float) -> bool:
+        """Wait for the end; whether it came."""
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def run(self) -> None:
+        """Pass after pass. What no family of errors names is a bug: it ends this soul and is kept as `failure`."""
+        try:
+            self._watcher.start()
+            self._live()
+        except BaseException as error:
+            self.failure = error
+            raise
+        finally:
+            self._watcher.stop()
+            self._soul.remote.close()
+            self._report(self.life)
+
+    def _live(self) -> None:
+        notes = Notes(frozenset(), True, (), False)
+        while True:
+            self._serve(notes)
+            if notes.stop:
+                self._last_pass()
+                return
+            self.life.progressed = self._soul.clock.boottime()
+            notes = self.inbox.take(self._pause(), self._gather)
+
+    def _gather(self) -> None:
+        threading.Event().wait(GATHER)
+
+    def _pause(self) -> float:
+        if self.life.paused:
+            return 60.0
+        return min(cycle.next_wake(self._cycle, self._soul.clock.boottime(), self._deadline), 60.0)
+
+    def _serve(self, notes: Notes) -> None:
+        """One pass for what came in, then the answers of those who asked for more."""
+        self.life.paused = self._paused()
+        plain = [request for request in notes.requests if request.words.get("command") != "sync"]
+        asked = [request for request in notes.requests if request.words.get("command") == "sync"]
+        for request in plain:
+            self._answer(request)
+        if asked:
+            self._sync(asked)
+        elif not self.life.paused and not notes.stop:
+            self._pass(self._order(notes, bool(plain)))
+        self._report(self.life)
+
+    def _order(self, notes: Notes, urgent: bool) -> Order:
+        now = self._soul.clock.boottime()
+        everything = notes.everything or self._cycle.full_due(now)
+        due = self._cycle.remote_due(now) or urgent
+        publish = not self._cycle.failures and now >= self._quiet_until
+        return Order(None if everything else notes.paths, remote=due, publish=due or publish)
+
+    def _pass(self, order: Order) -> sync.Outcome:
+        soul, life = self._soul, self.life
+        life.syncing = True
+        outcome = sync.run(soul, order)
+        life.syncing = False
+        now = soul.clock.boottime()
+        if order.hints is None:
+            self._cycle = cycle.looked(self._cycle, now)
+        asked = outcome.fetched or outcome.pushed or outcome.problem is not None
+        if asked or order.remote:
+            self._cycle = cycle.step(self._cycle, outcome.ending, now, random.random())  # noqa: S311 - jitter only
+        if outcome.pushed:
+            self._cycle = replace(self._cycle, attempt=max(outcome.took, 0.01))
+            self._quiet_until = now + cycle.courtesy(soul.company, now, outcome.took)
+        self._deadline = outcome.deadline
+        if publishing.ahead(soul) and not outcome.pushed and not self._cycle.failures and self._quiet_until > now:
+            self._deadline = min(self._deadline or self._quiet_until, self._quiet_until)
+        for path in outcome.again:
+            self.inbox.hint(path)
+        self._remember(outcome)
+        return outcome
+
+    def _remember(self, outcome: sync.Outcome) -> None:
+        soul, life = self._soul, self.life
+        now = soul.clock.now()
+        life.last, life.last_at = outcome, now
+        if outcome.fetched:
+            life.last_pull = now
+        if outcome.pushed:
+            life.last_push = now
+        life.warnings = tuple(self._watcher.problems())
+        if outcome.problem is None:
+            # Only an answer of the remote proves that what stood in its way is gone.
+            if life.problem is not None and (
+                outcome.fetched or outcome.pushed or life.problem.kind in ("busy", "disk")
+            ):
+                self._restored(life.problem)
+                life.problem = life.problem_since = life.next_try = None
+            return
+        if life.problem is None or life.problem.kind != outcome.problem.kind:
+            life.problem_since = now
+            self._told(outcome.problem)
+        life.problem = outcome.problem
+        life.next_try = now + max(0.0, self._cycle.next_remote - soul.clock.boottime())
+
+    def _told(self, problem: SoulError) -> None:
+        event = {"auth": "auth.refused", "hostkey": "hostkey.changed", "network": "remote.unreachable"}
+        if problem.kind in event:
+            self._soul.facts.record(event[problem.kind], message=problem.message)
+        if problem.kind == "identity":
+            self._soul.facts.record("identity.refused", message=problem.message)
+
+    def _restored(self, problem: SoulError) -> None:
+        event = {"auth": "auth.restored", "network": "remote.restored"}.get(problem.kind)
+        if event is not None:
+            self._soul.facts.record(event)
+
+    def _sync(self, asked: list[Request]) -> None:
+        now = any(request.words.get("now") for request in asked)
+        try:
+            outcome = requests.settle(self._soul, now, self._pass)
+        except BaseException as error:
+            for request in asked:
+                request.finish(error=error)
+            raise
+        for request in asked:
+            request.finish(requests.report(outcome))
+
+    def _answer(self, request: Request) -> None:
+        """Do what a command asked, in this thread; its errors are its own."""
+        try:
+            request.finish(requests.answer(self._soul, request.words))
+        except SoulError as error:
+            request.finish(error=error)
+        except BaseException as error:
+            request.finish(error=error)
+            raise
+        self.inbox.hint(None)
+
+    def _last_pass(self) -> None:
+        """Record what is unsettled and push once; the configured poll plays no part any more."""
+        if self.life.paused:
+            return
+        self._pass(Order(None, waive=True, remote=False, publish=True))
+
+
+def answering(daemons: dict[str, Daemon]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """The control socket's answer for a process with these souls: requests name their agent."""
+
+    def answer(words: dict[str, Any]) -> dict[str, Any]:
+        return daemons[words["agent"]].inbox.ask(words)
+
+    return answer

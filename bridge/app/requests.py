@@ -1,0 +1,102 @@
+"""What commands ask of a soul, done by the daemon's thread or by the command itself when no daemon runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from bridge.app import sync
+from bridge.app.soul import Order, Soul
+from bridge.core.errors import Transient, Unusable
+
+PASSES = 30  # of one `sync`: a lost race is tried again this often
+SETTLING = 20.0  # seconds that `sync` waits at most for files that are being written
+
+Pass = Callable[[Order], sync.Outcome]
+Deed = Callable[[Soul, dict[str, Any]], dict[str, Any]]
+DEEDS: dict[str, Deed] = {}
+
+
+def deed(name: str) -> Callable[[Deed], Deed]:
+    """Register what a request of this name does: `(soul, words) -> answer`, raising SoulError."""
+
+    def register(function: Deed) -> Deed:
+        DEEDS[name] = function
+        return function
+
+    return register
+
+
+def answer(soul: Soul, words: dict[str, Any]) -> dict[str, Any]:
+    """Do what the request says. Raises SoulError."""
+    name = words.get("command")
+    if name == "sync":
+        return report(settle(soul, bool(words.get("now")), lambda order: sync.run(soul, order)))
+    if name not in DEEDS:
+        raise Unusable(f"unknown request {name!r}", kind="usage")
+    return DEEDS[name](soul, words)
+
+
+def settle(soul: Soul, now: bool, run: Pass) -> sync.Outcome:
+    """Passes until nothing more can be done at once: races are tried again, deletions get their second look."""
+    clock = soul.clock
+    end = clock.boottime() + SETTLING
+    outcome = run(Order(None, waive=True, now=now))
+    done = _Sum(outcome)
+    for _ in range(PASSES):
+        if outcome.outcome not in ("ok", "moved") and not outcome.recorded:
+            break
+        if outcome.outcome == "moved":
+            _sleep(soul, 0.2)
+        elif outcome.again:
+            _sleep(soul, 0.02)
+        elif _unsettled(soul, outcome):
+            if clock.boottime() >= end:
+                break
+            _sleep(soul, min(soul.limits.settle, 1.0))
+        elif outcome.problem is not None or not (outcome.recorded and not outcome.pushed):
+            break
+        outcome = run(Order(None, waive=True, now=now))
+        done.add(outcome)
+    return done.outcome()
+
+
+def _unsettled(soul: Soul, outcome: sync.Outcome) -> bool:
+    return any(path not in outcome.held for path in outcome.pending)
+
+
+def _sleep(soul: Soul, seconds: float) -> None:
+    sleep = getattr(soul.clock, "sleep", None)
+    if sleep is not None:
+        sleep(seconds)
+
+
+class _Sum:
+    """Several passes told as one."""
+
+    def __init__(self, first: sync.Outcome) -> None:
+        self._passes = [first]
+
+    def add(self, outcome: sync.Outcome) -> None:
+        self._passes.append(outcome)
+
+    def outcome(self) -> sync.Outcome:
+        return sync.together(self._passes)
+
+
+def report(outcome: sync.Outcome) -> dict[str, Any]:
+    """The shape of `sync --json`, with the error beside it when something stood in the way."""
+    answer: dict[str, Any] = {
+        "outcome": outcome.outcome,
+        "sentence": outcome.sentence,
+        "recorded": sorted(set(outcome.recorded)),
+        "merged": sorted(set(outcome.merged)),
+        "written": sorted(set(outcome.written)),
+        "pushed": outcome.pushed,
+        "tip": outcome.tip,
+        "pending": list(outcome.pending),
+        "held": [{"path": path, "rule": rule, "reason": why} for path, (rule, why) in sorted(outcome.held.items())],
+    }
+    if outcome.problem is not None and not isinstance(outcome.problem, sync.standing.StandOff):
+        answer["problem"] = outcome.problem.as_dict() | {"transient": isinstance(outcome.problem, Transient)}
+    return answer
