@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from bridge.app import sync
-from bridge.app.soul import Order, Soul
+from bridge.app.soul import Order, Progress, Soul
 from bridge.core.errors import Transient, Unusable
 
 PASSES = 30  # of one `sync`: a lost race is tried again this often
@@ -42,46 +43,48 @@ def settle(soul: Soul, now: bool, run: Pass) -> sync.Outcome:
     clock = soul.clock
     end = clock.boottime() + SETTLING
     outcome = run(Order(None, waive=True, now=now))
-    done = _Sum(outcome)
+    passes = [outcome]
     for _ in range(PASSES):
         if outcome.outcome not in ("ok", "moved") and not outcome.recorded:
             break
         if outcome.outcome == "moved":
-            _sleep(soul, 0.2)
+            clock.sleep(0.2)
         elif outcome.again:
-            _sleep(soul, 0.02)
+            clock.sleep(0.02)
         elif _unsettled(soul, outcome):
             if clock.boottime() >= end:
                 break
-            _sleep(soul, min(soul.limits.settle, 1.0))
+            clock.sleep(min(soul.limits.settle, 1.0))
         elif outcome.problem is not None or not (outcome.recorded and not outcome.pushed):
             break
         outcome = run(Order(None, waive=True, now=now))
-        done.add(outcome)
-    return done.outcome()
+        passes.append(outcome)
+    return together(passes)
 
 
 def _unsettled(soul: Soul, outcome: sync.Outcome) -> bool:
     return any(path not in outcome.held for path in outcome.pending)
 
 
-def _sleep(soul: Soul, seconds: float) -> None:
-    sleep = getattr(soul.clock, "sleep", None)
-    if sleep is not None:
-        sleep(seconds)
-
-
-class _Sum:
-    """Several passes told as one."""
-
-    def __init__(self, first: sync.Outcome) -> None:
-        self._passes = [first]
-
-    def add(self, outcome: sync.Outcome) -> None:
-        self._passes.append(outcome)
-
-    def outcome(self) -> sync.Outcome:
-        return sync.together(self._passes)
+def together(passes: list[sync.Outcome]) -> sync.Outcome:
+    """Several passes told as one: everything that was done, and how the last one ended."""
+    last = passes[-1]
+    progress = Progress(pushed=any(outcome.pushed for outcome in passes), moved=last.outcome == "moved")
+    for outcome in passes:
+        progress.recorded += outcome.recorded
+        progress.merged += outcome.merged
+        progress.written += outcome.written
+        progress.lost += outcome.lost
+    return replace(
+        last,
+        sentence=sync.sentence(progress, last.problem, len(last.pending)),
+        recorded=tuple(progress.recorded),
+        merged=tuple(progress.merged),
+        written=tuple(progress.written),
+        lost=tuple(progress.lost),
+        pushed=progress.pushed,
+        fetched=any(outcome.fetched for outcome in passes),
+    )
 
 
 def report(outcome: sync.Outcome) -> dict[str, Any]:

@@ -209,6 +209,9 @@ class Clock(Protocol):
     def boottime(self) -> float:
         """Seconds on a clock that only runs forward and through suspend."""
 
+    def sleep(self, seconds: float) -> None:
+        """Wait at least so long."""
+
 
 class Facts(Protocol):
     """Where facts go: write-only, past tense, never the contents of files."""
