@@ -1,0 +1,22 @@
+"""The only room that reads time."""
+
+from __future__ import annotations
+
+import time
+
+
+class SystemClock:
+    """This machine's clock."""
+
+    def now(self) -> float:
+        """Seconds since the epoch, UTC; may jump."""
+        return time.time()
+
+    def boottime(self) -> float:
+        """Seconds on a clock that only runs forward and through suspend."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait at least so long; nothing at all for a length below zero."""
+        if seconds > 0:
+            time.sleep(seconds)

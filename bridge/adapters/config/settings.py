@@ -1,0 +1,273 @@
+"""What a person decided for one soul on this body: read, checked all at once, and written.
+
+Every problem is found in one reading, each with line and column, and unknown keys name the nearest known one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import json
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from bridge.adapters.config.document import Document, read
+from bridge.adapters.config.places import Places
+from bridge.core.errors import SoulError, Unusable
+
+_LIMIT = 256 * 1024
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_BYTES = {
+    "B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30,
+}  # fmt: skip
+_DURATIONS = ("settle", "poll", "heartbeat", "guard")
+# A pass that waits for nothing would never end.
+_LEAST = {"poll": 0.05, "heartbeat": 1.0}
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+
+
+@dataclass(frozen=True)
+class Consolidation:
+    """What consolidates the memories, and when: five fields of cron, local time; the words of a command."""
+
+    schedule: str
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One soul on this body. Durations are seconds, `hold_back_over` is bytes, paths are absolute.
+
+    hooks: by "synced" or the name of an event, the words of a command.
+    """
+
+    agent: str
+    body: str
+    soul: Path
+    remote: str
+    key: Path
+    settle: float = 0.5
+    poll: float = 30.0
+    heartbeat: float = 86400.0
+    guard: float = 60.0
+    hold_back_over: int = 50 << 20
+    consolidation: Consolidation | None = None
+    hooks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def agents(places: Places) -> list[str]:
+    """Which souls are configured, sorted; a directory that is not there has none."""
+    with contextlib.suppress(OSError):
+        return sorted(
+            entry.name[: -len(".yaml")]
+            for entry in os.scandir(places.config)
+            if entry.name.endswith(".yaml") and not entry.name.startswith(".") and entry.is_file()
+        )
+    return []
+
+
+def load(places: Places, agent: str) -> Settings:
+    """Read and check one configuration. Raises Unusable(kind="config") with every problem there is."""
+    path = places.config_file(agent)
+    document = read(_content(path, agent, places))
+    problems = list(document.problems)
+    if not isinstance(document.value, dict):
+        if not problems:
+            problems.append((1, 1, "keys and values are expected here, such as agent: kaoru"))
+    else:
+        problems += _against_schema(document)
+        problems += _beyond_schema(document, agent, {place[:2] for place in problems})
+    if problems:
+        lines = [f"{path}:{line}:{column}: {words}" for line, column, words in sorted(set(problems))]
+        count = "one problem" if len(lines) == 1 else f"{len(lines)} problems"
+        raise Unusable(
+            f"the configuration of {agent} has {count}:\n" + "\n".join(lines),
+            advice=f"correct {path}; nothing was started and no file was touched",
+        )
+    return _settings(document.value, places)
+
+
+def _content(path: Path, agent: str, places: Places) -> bytes:
+    if not _NAME.fullmatch(agent):
+        raise Unusable(
+            f"{agent!r} cannot be the name of an agent: lower-case letters, digits and -, at most 40",
+            advice="soul-bridge status",
+        )
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            content = file.read(_LIMIT + 1)
+    except FileNotFoundError as error:
+        known = ", ".join(agents(places)) or "none"
+        raise Unusable(
+            f"there is no configuration for {agent}: {path} is missing (configured: {known})",
+            advice=f"soul-bridge init {agent} --remote git@HOST:OWNER/{agent}.soul.git",
+        ) from error
+    except OSError as error:
+        raise Unusable(f"{path} cannot be read: {error.strerror}", advice=f"ls -l {path}") from error
+    if mode & stat.S_IWOTH:
+        # It names programs that we start.
+        raise Unusable(f"everybody may change {path}, which names programs to run", advice=f"chmod o-w {path}")
+    if len(content) > _LIMIT:
+        raise Unusable(f"{path} is larger than {_LIMIT // 1024} KiB", advice=f"correct {path}")
+    return content
+
+
+def _schema() -> dict[str, Any]:
+    text = resources.files("bridge").joinpath("schemas", "configuration.json").read_text(encoding="utf-8")
+    schema: dict[str, Any] = json.loads(text)
+    return schema
+
+
+def _against_schema(document: Document) -> list[tuple[int, int, str]]:
+    from jsonschema import Draft202012Validator
+
+    schema = _schema()
+    return [
+        (*place, words)
+        for error in Draft202012Validator(schema).iter_errors(document.value)
+        for place, words in _problems_of(error, document)
+    ]
+
+
+def _problems_of(error: Any, document: Document) -> list[tuple[tuple[int, int], str]]:
+    path = tuple(error.absolute_path)
+    name = ".".join(str(part) if isinstance(part, str) else f"[{part}]" for part in path).replace(".[", "[")
+    within = f" in {name}" if name else ""
+    if error.validator == "additionalProperties":
+        known = sorted(error.schema["properties"])
+        return [
+            (document.place((*path, key, "key")), f"unknown key {key}{within}{_nearest(key, known)}")
+            for key in error.instance
+            if key not in known
+        ]
+    if error.validator == "required":
+        missing = [key for key in error.validator_value if key not in error.instance]
+        return [(document.place((*path, key, "key")), f"{key} is missing{within}") for key in missing]
+    if error.validator == "type" and "expected" not in error.schema:
+        expected = {"object": "keys and values", "array": "a list", "string": "one text"}[error.validator_value]
+    else:
+        expected = error.schema.get("expected", "something")
+    written = f" is {error.instance!r}, which is not right" if isinstance(error.instance, str) else " is not right"
+    if isinstance(error.instance, str) and re.fullmatch(r"[0-9]+([.][0-9]+)?", error.instance):
+        written = f" is {error.instance}, a bare number"
+    return [(document.place(path), f"{name}{written}: write {expected}")]
+
+
+def _nearest(key: str, known: list[str]) -> str:
+    by_letters = {name.lower().replace("_", "").replace("-", ""): name for name in known}
+    near = difflib.get_close_matches(key.lower().replace("_", "").replace("-", ""), by_letters, n=1, cutoff=0.5)
+    return f": did you mean {by_letters[near[0]]}?" if near else f": known are {', '.join(known)}"
+
+
+def _beyond_schema(document: Document, agent: str, reported: set[tuple[int, int]]) -> list[tuple[int, int, str]]:
+    """What a schema cannot say, for the values that it did not object to."""
+    from bridge.core import address
+
+    found = []
+    given = {
+        key: value
+        for key, value in document.value.items()
+        if isinstance(value, str) and document.place((key,)) not in reported
+    }
+    if given.get("agent", agent) != agent and document.place(("agent",)) not in reported:
+        found.append((("agent",), f"agent is {given['agent']!r}, but the file is named {agent}.yaml"))
+    if "remote" in given:
+        try:
+            address.parse(given["remote"])
+        except SoulError as error:
+            found.append((("remote",), f"remote: {error.message}" + (f" ({error.advice})" if error.advice else "")))
+    for key in _DURATIONS:
+        with contextlib.suppress(ValueError, KeyError):
+            if seconds(given[key]) < _LEAST.get(key, 0.0):
+                found.append(((key,), f"{key} is {given[key]}: at least {duration(_LEAST[key])} is needed"))
+    return [(*document.place(path), words) for path, words in found]
+
+
+def seconds(text: str) -> float:
+    """A duration such as "500ms" in seconds. Raises ValueError without a known unit."""
+    found = re.fullmatch(r"([0-9]+(?:[.][0-9]+)?) ?(ms|s|m|h|d)", text)
+    if not found:
+        raise ValueError(text)
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+def octets(text: str) -> int:
+    """A size such as "50MiB" in bytes. Raises ValueError without a known unit."""
+    found = re.fullmatch(r"([0-9]+(?:[.][0-9]+)?) ?([kKMG]i?B|B)", text)
+    if not found or found[2] not in _BYTES:
+        raise ValueError(text)
+    return int(float(found[1]) * _BYTES[found[2]])
+
+
+def duration(value: float) -> str:
+    """Seconds as the largest unit that holds them exactly: the inverse of `seconds`."""
+    for unit in ("h", "m", "s"):
+        if value >= _SECONDS[unit] and value % _SECONDS[unit] == 0:
+            return f"{int(value / _SECONDS[unit])}{unit}"
+    return f"{round(value * 1000, 3):g}ms"
+
+
+def size(value: int) -> str:
+    """Bytes as the largest unit that holds them exactly: the inverse of `octets`."""
+    for unit in ("GiB", "MiB", "KiB"):
+        if value >= _BYTES[unit] and value % _BYTES[unit] == 0:
+            return f"{value // _BYTES[unit]}{unit}"
+    return f"{value}B"
+
+
+def _settings(value: Mapping[str, Any], places: Places) -> Settings:
+    consolidation = value.get("consolidation")
+    optional: dict[str, Any] = {key: seconds(value[key]) for key in _DURATIONS if key in value}
+    if "hold_back_over" in value:
+        optional["hold_back_over"] = octets(value["hold_back_over"])
+    if consolidation:
+        schedule = " ".join(consolidation["schedule"].split())
+        optional["consolidation"] = Consolidation(schedule, tuple(consolidation["command"]))
+    key = value.get("key")
+    return Settings(
+        agent=value["agent"],
+        body=value["body"],
+        soul=places.expand(value["soul"]),
+        remote=value["remote"],
+        key=places.expand(key) if key else places.key_file(value["agent"], value["body"]),
+        hooks={name: tuple(command) for name, command in value.get("hooks", {}).items()},
+        **optional,
+    )
+
+
+def save(places: Places, settings: Settings) -> Path:
+    """Write a configuration that `load` reads back as the same settings: atomic, 0600, durable on return.
+
+    Returns the file. Raises Unusable(kind="config") when it cannot be written.
+    """
+    from bridge.adapters.config.writing import text_of
+
+    path = places.config_file(settings.agent)
+    try:
+        places.config.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(text_of(settings, places).encode("utf-8", "surrogateescape"))
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(name, path)
+        except BaseException:
+            os.unlink(name)
+            raise
+        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+    except OSError as error:
+        raise Unusable(f"{path} cannot be written: {error.strerror}", advice=f"ls -ld {path.parent}") from error
+    return path

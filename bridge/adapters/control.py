@@ -1,0 +1,212 @@
+"""How a command talks to a running daemon: one line of JSON there, one line back, over a socket of its owner only.
+
+A request is {"command": …, …}; an answer is any object, {"error": {kind, rule, message, advice}} for a SoulError.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+from bridge.core.errors import EXIT_CODES, Refused, SoulError, Transient
+
+REQUEST_LIMIT = 64 * 1024  # bytes of a line
+ANSWER_LIMIT = 16 * 1024 * 1024
+PATIENCE = 5.0  # seconds for a request to arrive and for an answer to be taken
+CONNECTIONS = 16  # at once; one more is told to come again
+
+Answer = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+class Held(Protocol):
+    """The lock that makes its holder the only one who may put a socket there."""
+
+    @property
+    def held(self) -> bool:
+        """Whether it is held."""
+
+
+class Server:
+    """Answers on `path` from `start` to `close`; `answer` is called in a thread per request, several at a time.
+
+    `answer` may take its time and may raise SoulError; the other end is told. Only the holder of `lock` may start one.
+    """
+
+    def __init__(self, path: Path, answer: Answer, lock: Held) -> None:
+        self._path = path
+        self._answer = answer
+        self._lock = lock
+        self._socket: socket.socket | None = None
+        self._identity: tuple[int, int] | None = None
+        self._slots = threading.BoundedSemaphore(CONNECTIONS)
+
+    def start(self) -> None:
+        """Begin to answer, in place of a socket that a dead daemon left. Raises Refused(kind="busy"), Transient."""
+        if not self._lock.held:
+            raise Refused(f"{self._path} belongs to whoever holds the lock", kind="busy", advice="soul-bridge status")
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            # Set before bind, this is the mode that the file is born with.
+            os.fchmod(listening.fileno(), 0o600)
+            with contextlib.suppress(FileNotFoundError):
+                self._path.unlink()
+            with _short(self._path) as name:
+                listening.bind(name)
+            os.chmod(self._path, 0o600)
+            found = os.stat(self._path)
+            listening.listen(CONNECTIONS)
+        except OSError as error:
+            listening.close()
+            raise Transient(f"{self._path} cannot be made: {error.strerror or error}", kind="disk") from error
+        self._socket, self._identity = listening, (found.st_dev, found.st_ino)
+        threading.Thread(target=self._accept, args=(listening,), name="control", daemon=True).start()
+
+    def close(self) -> None:
+        """Stop answering and take the socket away, unless another's stands there by now. Never raises."""
+        if self._socket is None:
+            return
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        self._socket = None
+        with contextlib.suppress(OSError):
+            found = os.stat(self._path, follow_symlinks=False)
+            if (found.st_dev, found.st_ino) == self._identity:
+                self._path.unlink()
+
+    def _accept(self, listening: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = listening.accept()
+            except OSError:
+                if self._socket is not listening:
+                    return
+                # Out of descriptors, most likely: without a pause this would spin.
+                threading.Event().wait(0.2)
+                continue
+            if self._slots.acquire(blocking=False):
+                threading.Thread(target=self._serve, args=(connection,), name="control-answer", daemon=True).start()
+            else:
+                with connection:
+                    connection.settimeout(0.2)
+                    _send(connection, _error(Transient("too many commands are waiting", kind="busy")))
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            with connection:
+                connection.settimeout(PATIENCE)
+                _send(connection, self._reply(connection))
+        finally:
+            self._slots.release()
+
+    def _reply(self, connection: socket.socket) -> dict[str, Any]:
+        if _peer(connection) != os.geteuid():
+            return _error(Refused("only the user that the daemon runs as may talk to it", kind="auth"))
+        try:
+            request = json.loads(_line(connection, REQUEST_LIMIT))
+            if not isinstance(request, dict):
+                raise ValueError("an object is expected")
+        except (OSError, ValueError, RecursionError) as error:
+            return _error(Refused(f"this is not a request: {error}", kind="usage"))
+        try:
+            return self._answer(request)
+        except SoulError as error:
+            return _error(error)
+        except Exception as error:
+            # The one who asked must hear of it; the thread's end then leaves the traceback in the log.
+            _send(connection, _error(SoulError(f"the daemon failed: {type(error).__name__}: {error}")))
+            raise
+
+
+def ask(path: Path, request: dict[str, Any], timeout: float) -> dict[str, Any] | None:
+    """The daemon's answer within `timeout` seconds, or None when no daemon is there.
+
+    Raises the SoulError that it answered with, and Transient(kind="busy") when it does not answer in time.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(timeout)
+        try:
+            with _short(path) as name:
+                connection.connect(name)
+        except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise Transient(f"{path} cannot be reached: {error}", kind="busy", advice="soul-bridge status") from error
+        try:
+            connection.sendall(_encoded(request))
+            answer = json.loads(_line(connection, ANSWER_LIMIT))
+        except TimeoutError as error:
+            message = f"the daemon did not answer within {timeout:g} s; what was asked may still be done"
+            raise Transient(message, kind="busy", advice="soul-bridge status") from error
+        except (OSError, ValueError) as error:
+            raise Transient(
+                f"the daemon's answer was cut off: {error}", kind="busy", advice="soul-bridge status"
+            ) from error
+    if not isinstance(answer, dict):
+        raise Transient("the daemon's answer is not an object", kind="internal")
+    if "error" in answer:
+        raise _raised(answer["error"])
+    return answer
+
+
+def _raised(error: Any) -> SoulError:
+    told = {key: str(error.get(key, "")) for key in ("kind", "rule", "message", "advice")} if error else {}
+    kind = told.get("kind", "")
+    family = Transient if kind in ("network", "busy", "disk") else Refused
+    return family(
+        told.get("message") or "the daemon failed",
+        kind=kind if kind in EXIT_CODES else "internal",
+        rule=told.get("rule", ""),
+        advice=told.get("advice", ""),
+    )
+
+
+@contextlib.contextmanager
+def _short(path: Path) -> Iterator[str]:
+    """A name of at most 107 bytes for a socket, however deep its directory is."""
+    if len(os.fsencode(path)) < 108:
+        yield str(path)
+        return
+    directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{directory}/{path.name}"
+    finally:
+        os.close(directory)
+
+
+def _peer(connection: socket.socket) -> int:
+    packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    user: int = struct.unpack("3i", packed)[1]
+    return user
+
+
+def _line(connection: socket.socket, limit: int) -> bytes:
+    received = bytearray()
+    while b"\n" not in received:
+        chunk = connection.recv(65536)
+        if not chunk:
+            raise ConnectionError("it ended before its end of line")
+        received += chunk
+        if len(received) > limit:
+            raise ValueError(f"it is longer than {limit} bytes")
+    return bytes(received[: received.index(b"\n")])
+
+
+def _encoded(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def _error(error: SoulError) -> dict[str, Any]:
+    return {"error": error.as_dict()}
+
+
+def _send(connection: socket.socket, answer: dict[str, Any]) -> None:
+    with contextlib.suppress(OSError):
+        connection.sendall(_encoded(answer))

@@ -1,0 +1,223 @@
+"""Facts as JSON lines in a file, and the log on standard error (structlog, which is imported at the first of either).
+
+A fact says that something happened, in the past tense, and never what a file holds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TextIO
+
+from bridge.core.ports import Clock
+
+LARGEST = 1024 * 1024  # bytes of events.jsonl before it becomes events.jsonl.1
+KEPT = 3  # older files
+LONGEST = 500  # characters of a text in a fact: more would be contents, not a fact
+LEVELS = {"debug": 10, "info": 20, "warning": 30, "warn": 30, "error": 40, "critical": 50}
+_POLL = 0.2
+
+
+class Events:
+    """Appends facts to `path`, each with the soul, the body and the present pass. Safe from several threads."""
+
+    def __init__(self, path: Path, agent: str, body: str, clock: Clock, largest: int = LARGEST) -> None:
+        self._path = path
+        self._bound: dict[str, Any] = {"agent": agent, "body": body, "pass": None}
+        self._clock = clock
+        self._largest = largest
+        self._lock = threading.Lock()
+        self._logger: Any = None
+
+    def bind_pass(self, id: str | None) -> None:
+        """Name the pass that the next facts belong to; None: none."""
+        self._bound["pass"] = id
+
+    def record(self, event: str, **fields: Any) -> None:
+        """Write one fact. Never raises: a full disk loses facts, not memories."""
+        with contextlib.suppress(OSError, ValueError, TypeError, RecursionError), self._lock:
+            if self._logger is None:
+                self._logger = self._pipeline()
+            self._logger.info(event, **fields)
+
+    def _pipeline(self) -> Any:
+        import structlog
+
+        return structlog.wrap_logger(
+            _Lines(self._append),
+            processors=[self._ordered, structlog.processors.JSONRenderer(serializer=_dumps)],
+            wrapper_class=structlog.BoundLogger,
+        )
+
+    def _ordered(self, _logger: Any, _method: str, fields: MutableMapping[str, Any]) -> Mapping[str, Any]:
+        head = {"at": instant(self._clock.now()), "event": fields.pop("event"), **self._bound}
+        return head | {name: _shown(value) for name, value in fields.items()}
+
+    def _append(self, line: str) -> None:
+        content = line.encode("utf-8", "backslashreplace") + b"\n"
+        descriptor = self._opened()
+        try:
+            size = os.fstat(descriptor).st_size
+            if size and size + len(content) > self._largest:
+                self._rotate()
+                os.close(descriptor)
+                descriptor = self._opened()
+            elif size and os.pread(descriptor, 1, size - 1) != b"\n":
+                # A crash left half a line: it must not swallow this one.
+                content = b"\n" + content
+            os.write(descriptor, content)
+        finally:
+            os.close(descriptor)
+
+    def _opened(self) -> int:
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        return os.open(self._path, flags, 0o600)
+
+    def _rotate(self) -> None:
+        for number in range(KEPT, 0, -1):
+            older = self._path if number == 1 else _numbered(self._path, number - 1)
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(older, _numbered(self._path, number))
+
+
+class _Lines:
+    """What structlog calls a logger: takes the rendered line of every level."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self.info = write
+
+
+def read_events(path: Path, follow: bool, sleep: Callable[[float], None]) -> Iterator[dict[str, Any]]:
+    """Every fact that is kept, oldest first; with `follow` also those to come, for ever (`sleep` waits between looks).
+
+    Half lines and lines that are not JSON objects are left out.
+    """
+    for number in range(KEPT, 0, -1):
+        with contextlib.suppress(OSError), _numbered(path, number).open("rb") as older:
+            yield from _facts(older.readlines())
+    file = None
+    try:
+        while True:
+            if file is None:
+                with contextlib.suppress(OSError):
+                    file = path.open("rb")
+            # Asked before reading: what is read after a rotation was seen is the old file's last word.
+            rotated = file is not None and not _is_at(file.fileno(), path)
+            if file is not None:
+                yield from _facts(_whole_lines(file))
+            if rotated and file is not None:
+                file.close()
+                file = None
+            elif not follow:
+                return
+            else:
+                sleep(_POLL)
+    finally:
+        if file is not None:
+            file.close()
+
+
+def _whole_lines(file: Any) -> Iterator[bytes]:
+    while True:
+        start = file.tell()
+        line = file.readline()
+        if not line.endswith(b"\n"):
+            file.seek(start)
+            return
+        yield line
+
+
+def _facts(lines: Any) -> Iterator[dict[str, Any]]:
+    for line in lines:
+        with contextlib.suppress(ValueError, RecursionError):
+            fact = json.loads(line)
+            if isinstance(fact, dict):
+                yield fact
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    return False
+
+
+def _numbered(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.name}.{number}")
+
+
+def instant(seconds: float) -> str:
+    """ISO 8601 UTC with milliseconds, for seconds since the epoch."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _dumps(value: Any, **options: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(", ", ": "), default=str)
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return f"<{len(value)} bytes>"
+    if isinstance(value, str):
+        return value if len(value) <= LONGEST else value[:LONGEST] + "…"
+    if isinstance(value, Mapping):
+        return {str(key): _shown(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_shown(item) for item in value]
+    return value
+
+
+def logger(level: str = "info", color: bool = True, stream: TextIO | None = None) -> Any:
+    """The log: readable and, where wanted, coloured on a terminal; else one plain `key=value` line each.
+
+    Other libraries' warnings go the same way. An unknown level counts as "info".
+    """
+    import structlog
+
+    stream = sys.stderr if stream is None else stream
+    threshold = LEVELS.get(level, LEVELS["info"])
+    _quiet_others(threshold, stream)
+    terminal = stream.isatty()
+    plain: list[Any] = [] if terminal else [structlog.processors.format_exc_info, _one_line]
+    last: Any = (
+        structlog.dev.ConsoleRenderer(colors=color and terminal)
+        if terminal
+        else structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], bool_as_flag=False)
+    )
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            *plain,
+            last,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(threshold),
+        logger_factory=structlog.WriteLoggerFactory(stream),
+        cache_logger_on_first_use=False,
+    )
+    return structlog.get_logger()
+
+
+def _one_line(_logger: Any, _method: str, fields: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    # Written in ASCII where it must be: a locale of C cannot print every name.
+    for name, value in fields.items():
+        if isinstance(value, str):
+            fields[name] = value.encode("utf-8", "backslashreplace").decode()
+    return fields
+
+
+def _quiet_others(threshold: int, stream: TextIO) -> None:
+    logging.basicConfig(
+        stream=stream, level=max(threshold, logging.WARNING) if threshold > LEVELS["debug"] else threshold,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True,
+    )  # fmt: skip
+    if threshold > LEVELS["debug"]:
+        # It prints tracebacks for every connection that fails; the remote says the same in a sentence.
+        logging.getLogger("paramiko").setLevel(logging.CRITICAL)

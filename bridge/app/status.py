@@ -1,0 +1,235 @@
+"""The `status --json` document: built and written by whoever makes passes, read and put into words by `status`.
+
+The first line is the honest one: how old the last answer of the remote is, and what has not arrived there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from bridge.core.words import readable as safe
+
+Document = dict[str, Any]
+
+STATES = ("idle", "settling", "syncing", "waiting", "refused", "paused", "stopped")
+_SHOWN = 20  # paths of one kind that are listed in words; the document has all
+_CAUSES = {
+    "auth": "key refused",
+    "hostkey": "the host's key is not the pinned one",
+    "network": "remote unreachable",
+    "identity": "the remote is another agent",
+    "rewritten": "the remote's history was rewritten",
+    "not-a-soul": "the remote is not a soul",
+    "rejected": "refused by the server",
+    "disk": "no room or no access on this disk",
+    "config": "the configuration cannot be used",
+    "internal": "a fault of soul-bridge",
+}
+
+
+def build(
+    *,
+    agent: str,
+    body: str,
+    soul: str,
+    remote: str,
+    state: str,
+    pid: int | None = None,
+    since: str | None = None,
+    tip: str | None = None,
+    remote_tip: str | None = None,
+    ahead: int = 0,
+    behind: int = 0,
+    last_pass: Mapping[str, str] | None = None,
+    last_pull: str | None = None,
+    last_push: str | None = None,
+    pending: Iterable[str] = (),
+    held: Iterable[Mapping[str, str]] = (),
+    conflicts: int = 0,
+    lease: Mapping[str, Any] | None = None,
+    problem: Mapping[str, Any] | None = None,
+    bodies: Iterable[Mapping[str, Any]] = (),
+    ignored: int = 0,
+) -> Document:
+    """The document. Times are ISO 8601 UTC texts; `pid` and `since` are the daemon's, None without one.
+
+    last_pass: {at, outcome, sentence}. held: {path, rule, reason}. lease: {body, until, mine}. problem: {kind,
+    message, advice, since, next_try}. bodies: {body, kind, last_seen}. ignored: paths that .gitignore leaves out.
+    """
+    return {
+        "agent": agent, "body": body, "soul": soul, "remote": remote, "state": state,
+        "daemon": {"running": pid is not None, "pid": pid, "since": since},
+        "tip": tip, "remote_tip": remote_tip, "ahead": ahead, "behind": behind,
+        "last_pass": dict(last_pass) if last_pass else None, "last_pull": last_pull, "last_push": last_push,
+        "pending": sorted(pending), "held": [dict(item) for item in held], "conflicts": conflicts,
+        "lease": dict(lease) if lease else None, "problem": dict(problem) if problem else None,
+        "bodies": [dict(item) for item in bodies], "ignored": ignored,
+    }  # fmt: skip
+
+
+def write(path: Path, document: Mapping[str, Any]) -> bool:
+    """Put the document there, whole or not at all (0600). False when it could not be: the old one tells its age."""
+    content = json.dumps(document, ensure_ascii=False, indent=1).encode("utf-8", "backslashreplace") + b"\n"
+    name = None
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        os.replace(name, path)
+    except OSError:
+        if name is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+        return False
+    return True
+
+
+def read(path: Path) -> Document | None:
+    """The last document that was written; None when there is none, or none that can be read."""
+    try:
+        document = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return document if isinstance(document, dict) and "state" in document else None
+
+
+def current(document: Document, *, running: bool, pid: int | None, paused: bool) -> Document:
+    """What the document says now: its author may be gone, or stopped by a person, since it was written."""
+    state, daemon = document["state"], document.get("daemon") or {}
+    if paused:
+        state = "paused"
+    elif not running:
+        state = "stopped"
+    elif state in ("stopped", "paused"):
+        state = "syncing"
+    same = running and pid is not None and daemon.get("pid") == pid
+    since = daemon.get("since") if same else None
+    return {**document, "state": state, "daemon": {"running": running, "pid": pid if running else None, "since": since}}
+
+
+def readable(document: Mapping[str, Any], now: float) -> str:
+    """The document in words, safe to print on a terminal; `now` in seconds since the epoch."""
+    daemon = document["daemon"]
+    running = "running" if daemon["running"] else "not running: soul-bridge run"
+    if daemon["running"] and daemon.get("since"):
+        running += f" since {moment(daemon['since'], now)}"
+    lines = [
+        sentence(document, now),
+        _row("agent", f"{document['agent']} on the body {document['body']}"),
+        _row("state", f"{document['state']}, daemon {running}"),
+        _row("soul", str(document["soul"])),
+        _row("remote", str(document["remote"])),
+    ]
+    if last := document.get("last_pass"):
+        lines.append(_row("last pass", f"{ago(last['at'], now)}: {last['sentence']}"))
+    lines.append(_row("pulled", f"{ago(document.get('last_pull'), now)}; pushed {ago(document.get('last_push'), now)}"))
+    lines += _paths("pending", [str(path) for path in document["pending"]])
+    lines += _paths("held", [f"{item['path']}  {item['rule']}: {item['reason']}" for item in document["held"]])
+    if document.get("ignored"):
+        lines.append(_row("ignored", f"{_count(document['ignored'], 'path')} left out by .gitignore"))
+    if document["conflicts"]:
+        lost = _count(document["conflicts"], "version")
+        lines.append(_row("conflicts", f"{lost} lost a merge; see and bring back: soul-bridge conflicts"))
+    if lease := document.get("lease"):
+        whose = "this body" if lease.get("mine") else lease["body"]
+        lines.append(_row("lease", f"{whose} consolidates until {moment(lease['until'], now)}"))
+    if bodies := document.get("bodies"):
+        seen = [f"{item['body']} ({item['kind']}, seen {ago(item.get('last_seen'), now)})" for item in bodies]
+        lines.append(_row("bodies", ", ".join(seen)))
+    return "\n".join([*lines, *_problem(document.get("problem"), now)])
+
+
+def sentence(document: Mapping[str, Any], now: float) -> str:
+    """One line: whether all is where it should be, as of when, and if not, what is missing since when and why."""
+    prefix = {"paused": "paused; ", "stopped": "stopped; "}.get(document["state"], "")
+    return prefix + _standing(document, now)
+
+
+def _standing(document: Mapping[str, Any], now: float) -> str:
+    problem, ahead, behind = document.get("problem"), document["ahead"], document["behind"]
+    cause = f": {_CAUSES.get(problem['kind'], problem['kind'])}" if problem else ""
+    since = f" since {moment(problem['since'], now)}" if problem and problem.get("since") else ""
+    waiting = _count(len(document["pending"]), "path") + " not recorded yet" if document["pending"] else ""
+    more = f"; {waiting}" if waiting else ""
+    if ahead:
+        return f"{_count(ahead, 'commit')} not pushed{since or ' yet'}{cause}{more}"
+    if problem:
+        return f"not in sync{since}{cause}{more}"
+    if document.get("remote_tip") is None or document.get("last_pull") is None:
+        return f"the remote has not answered yet: nothing is known about it{more}"
+    when = ago(document["last_pull"], now)
+    if behind:
+        return f"{_count(behind, 'commit')} of the remote not merged yet, as of {when}{more}"
+    if document.get("tip") != document["remote_tip"]:
+        return f"not in sync with origin as of {when}{more}"
+    if waiting:
+        return f"{waiting}; all else in sync with origin as of {when}"
+    return f"in sync with origin as of {when}"
+
+
+def _problem(problem: Mapping[str, Any] | None, now: float) -> list[str]:
+    if not problem:
+        return []
+    lines = [_row("problem", problem["message"])]
+    if problem.get("advice"):
+        lines.append(_row("do", problem["advice"]))
+    if problem.get("next_try"):
+        lines.append(_row("next try", f"{moment(problem['next_try'], now)}, by itself"))
+    return lines
+
+
+def _paths(name: str, paths: list[str]) -> list[str]:
+    if not paths:
+        return []
+    more = [f"… and {len(paths) - _SHOWN} more"] if len(paths) > _SHOWN else []
+    shown = [*paths[:_SHOWN], *more]
+    return [_row(name, shown[0]), *(_row("", path) for path in shown[1:])]
+
+
+def _row(name: str, words: str) -> str:
+    lines = safe(words).split("\n")
+    return "\n".join([f"  {name:<10} {lines[0]}", *(f"{'':13}{line}" for line in lines[1:])]).rstrip()
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def ago(at: str | None, now: float) -> str:
+    """How long before `now`, roughly; "never" for None, "just now" for under a second and for times ahead."""
+    if at is None:
+        return "never"
+    passed = now - _seconds(at)
+    for unit, length, until in (("d", 86400, 172800), ("h", 3600, 7200), ("min", 60, 120), ("s", 1, 1)):
+        if passed >= until:
+            return f"{int(passed // length)} {unit} ago"
+    return "just now"
+
+
+def moment(at: str, now: float) -> str:
+    """A time on this machine's wall: 09:14 within a day, Tue 09:14 within six, else with the date."""
+    then, present = _local(_seconds(at)), _local(now)
+    if then.date() == present.date():
+        return f"{then:%H:%M}"
+    if abs(then - present) < timedelta(days=6):
+        return f"{_DAYS[then.weekday()]} {then:%H:%M}"
+    return f"{then:%Y-%m-%d %H:%M}"
+
+
+# strftime would take the locale's names.
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+
+def _local(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds).astimezone()
+
+
+def _seconds(at: str) -> float:
+    return datetime.fromisoformat(at).timestamp()

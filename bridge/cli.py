@@ -1,0 +1,117 @@
+"""`soul-bridge`: what was typed, handed to one command; what came of it, as an exit code.
+
+Nothing a user can cause ends in a traceback; a bug is one line, and its traceback goes to a file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TextIO
+
+from bridge import cli_parser
+from bridge.adapters import config
+from bridge.commands.context import Context
+from bridge.core.errors import SoulError, Unusable
+
+_INTERRUPTED = 130
+_PIPE_CLOSED = 141
+_LARGEST = 1024 * 1024  # bytes of errors.log before it begins anew
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code. `argv` without the program's name (default: what was typed)."""
+    argv = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        _tolerant(stream)
+    context = Context(config.locate(), "--json" in argv, sys.stdout, sys.stderr)
+    try:
+        code = _dispatch(argv, context)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has gone: nothing more can be said to it, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _PIPE_CLOSED
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    return code
+
+
+def _dispatch(argv: Sequence[str], context: Context) -> int:
+    try:
+        arguments = _arguments(argv, context)
+        command = importlib.import_module(f"bridge.commands.{arguments.module}")
+        return int(command.run(arguments, context))
+    except SoulError as error:
+        if context.places.log == "debug":
+            traceback.print_exc(file=context.err)
+        return context.fail(error)
+    except (BrokenPipeError, KeyboardInterrupt):
+        raise
+    except Exception as error:  # noqa: BLE001 - the last line of defence: every bug ends here, and is told
+        return context.fail(_bug(error, context))
+
+
+def _arguments(argv: Sequence[str], context: Context) -> argparse.Namespace:
+    parser = cli_parser.build()
+    arguments = parser.parse_args(argv)
+    if arguments.command is None:
+        raise Unusable("a command is needed", kind="usage", advice=f"{cli_parser.PROGRAM} --help")
+    named = {str(name) for name in map(vars(arguments).get, ("agent", "agent_word")) if name is not None}
+    if len(named) > 1:
+        raise Unusable(f"two souls are named: {' and '.join(sorted(named))}", kind="usage", advice="name one")
+    arguments.agent = named.pop() if named else None
+    if "words" in arguments:
+        _take_agent_off(arguments, context)
+    return arguments
+
+
+def _take_agent_off(arguments: argparse.Namespace, context: Context) -> None:
+    words = list(arguments.words)
+    if words and arguments.agent is None and words[0] in config.agents(context.places):
+        arguments.agent = words.pop(0)
+    if arguments.command == "bodies" and len(words) == 3 and words[0] == "forget":
+        arguments.agent = words.pop()
+    if not arguments.least <= len(words) <= arguments.most:
+        raise Unusable(
+            f"{arguments.command} takes {arguments.shown}, not {' '.join(words) or 'nothing'}",
+            kind="usage",
+            advice=f"{cli_parser.PROGRAM} {arguments.command} --help",
+        )
+    arguments.words = words
+
+
+def _bug(error: Exception, context: Context) -> SoulError:
+    if context.places.log == "debug":
+        traceback.print_exception(error, file=context.err)
+    path = context.places.state / "errors.log"
+    kept = _noted(path, context.clock.now(), "".join(traceback.format_exception(error)))
+    where = f"the details are in {path}" if kept else f"see them with SOUL_BRIDGE_LOG=debug ({path} cannot be written)"
+    return SoulError(
+        f"this is a fault of {cli_parser.PROGRAM}, not yours: {type(error).__name__}: {error}",
+        advice=f"{where}; local work is safe, try again",
+    )
+
+
+def _noted(path: Path, now: float, text: str) -> bool:
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        with open(os.open(path, flags, 0o600), "a", encoding="utf-8", errors="backslashreplace") as file:
+            if os.fstat(file.fileno()).st_size > _LARGEST:
+                file.truncate(0)
+            file.write(f"--- {now:.3f}\n{text}")
+    except OSError:
+        return False
+    return True
+
+
+def _tolerant(stream: TextIO) -> None:
+    # Under systemd the locale is often C, and file names are bytes: neither may end in a traceback.
+    if reconfigure := getattr(stream, "reconfigure", None):
+        reconfigure(encoding="utf-8", errors="backslashreplace")

@@ -1,0 +1,201 @@
+"""The command line as a table: each command, its words, an example. A command exists when its module does."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from bridge import __version__
+from bridge.core.errors import Unusable
+
+PROGRAM = "soul-bridge"
+Adds = Callable[[argparse.ArgumentParser], None]
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises Unusable(kind="usage") where argparse would print and exit."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"allow_abbrev": False, "formatter_class": argparse.RawDescriptionHelpFormatter, **options})
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse what was typed."""
+        raise Unusable(message, kind="usage", advice=f"{self.prog} --help")
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command. module: the name in bridge.commands. words: (least, most) free words and how they are shown."""
+
+    name: str
+    module: str
+    summary: str
+    examples: tuple[str, ...]
+    adds: Adds | None = None
+    words: tuple[int, int, str] | None = None
+
+
+def _agent(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "agent_word", nargs="?", metavar="AGENT", help="the soul; may be left out when exactly one is configured"
+    )
+
+
+def _init(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("agent_word", metavar="AGENT", help="the agent's name")
+    parser.add_argument("--remote", metavar="URL", help="git@HOST:OWNER/AGENT.soul.git or ssh://git@HOST[:PORT]/PATH")
+    parser.add_argument("--body", metavar="B", help="this body's name (default: this machine's)")
+    parser.add_argument("--soul", metavar="DIR", help="where the soul is checked out (default: ~/souls/AGENT.soul)")
+    parser.add_argument("--display-name", metavar="N", help="the agent's name as people write it")
+    parser.add_argument("--host-key", metavar="FINGERPRINT", help="the host's key, SHA256:…; another one is refused")
+    parser.add_argument("--wait", metavar="SECONDS", type=float, help="keep trying so long until the key is authorised")
+    parser.add_argument("--offline", action="store_true", help="make the soul without asking the remote")
+    parser.add_argument("--take-over", action="store_true", help="be a body that another machine was until now")
+
+
+def _run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("agents", nargs="*", metavar="AGENT", help="the souls (default: the only one configured)")
+
+
+def _sync(parser: argparse.ArgumentParser) -> None:
+    _agent(parser)
+    parser.add_argument("--now", action="store_true", help="also end the waits of suspicious mass deletions")
+
+
+def _events(parser: argparse.ArgumentParser) -> None:
+    _agent(parser)
+    parser.add_argument("--follow", action="store_true", help="go on with facts as they come")
+
+
+def _conflicts(parser: argparse.ArgumentParser) -> None:
+    _agent(parser)
+    parser.add_argument("--dismiss", metavar="ID", help="take one off the list; its version stays in history")
+
+
+def _accept_remote(parser: argparse.ArgumentParser) -> None:
+    _agent(parser)
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--merge", action="store_true", help="keep both histories")
+    which.add_argument("--theirs", action="store_true", help="take theirs, and lay what was never published on top")
+
+
+def _validate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("directory", nargs="?", metavar="DIR", help="the tree to check (default: the soul)")
+
+
+def _key(parser: argparse.ArgumentParser) -> None:
+    _actions(parser, {"show": "the public key, its fingerprint and where it is"})
+
+
+def _lease(parser: argparse.ArgumentParser) -> None:
+    _actions(
+        parser,
+        {
+            "show": "who consolidates memories, and until when",
+            "acquire": "take the lease, or renew it when this body has it",
+            "renew": "extend the lease of this body",
+            "release": "give the lease up",
+        },
+    )
+
+
+def _actions(parser: argparse.ArgumentParser, actions: dict[str, str]) -> None:
+    below = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    for name, summary in actions.items():
+        one = below.add_parser(name, help=summary, description=_sentence(summary))
+        _agent(one)
+        _everywhere(one)
+
+
+_LEADING = "A first word that is a configured agent's name is the agent; write ./NAME for a path of that name."
+
+COMMANDS = (
+    Command(
+        "init", "init", "make this machine a body of an agent: key, configuration, first synchronisation",
+        ("init kaoru --remote git@github.com:me/kaoru.soul.git", "init kaoru --wait 600"), _init,
+    ),
+    Command("run", "run", "the daemon, in the foreground, for one or several souls", ("run", "run kaoru mei"), _run),
+    Command("sync", "sync", "one pass now, unsettled files included", ("sync", "sync kaoru --now"), _sync),
+    Command("status", "status", "state, what is pending, held or in conflict, and what to do about it",
+            ("status", "status kaoru --json"), _agent),
+    Command("log", "log", "history in words: when, which body, what", ("log", "log memories/MEMORY.md"),
+            words=(0, 1, "[PATH]")),
+    Command("show", "show", "one commit in words", ("show 1a2b3c4",), words=(1, 1, "COMMIT")),
+    Command("diff", "diff", "what changed between two commits, or since one",
+            ("diff 1a2b3c4", "diff 1a2b3c4 5d6e7f8 notes/travel/kyoto.md"), words=(1, 3, "A [B] [PATH]")),
+    Command("conflicts", "conflicts", "versions that lost a merge in the last 90 days",
+            ("conflicts", "conflicts --dismiss 3f2a"), _conflicts),
+    Command("restore", "restore", "bring a lost or old version back as a new commit",
+            ("restore 3f2a", "restore 1a2b3c4 SOUL.md"), words=(1, 2, "ID | COMMIT PATH")),
+    Command("revert", "revert", "take back what one commit did, as a new commit", ("revert 1a2b3c4",),
+            words=(1, 1, "COMMIT")),
+    Command("bodies", "bodies", "who is in the fleet; take a dead one out of the registry",
+            ("bodies", "bodies forget laptop"), words=(0, 2, "[forget B]")),
+    Command("key", "key", "this body's deploy key", ("key show",), _key),
+    Command("lease", "lease", "the right of one body to consolidate memories", ("lease show", "lease acquire kaoru"),
+            _lease),
+    Command("pause", "pause", "stop passes; files stay as they are", ("pause", "pause kaoru"), _agent),
+    Command("resume", "pause", "let passes go on", ("resume", "resume kaoru"), _agent),
+    Command("accept-host-key", "accept_host_key", "accept a host key that changed, after seeing both",
+            ("accept-host-key",), _agent),
+    Command("accept-remote", "accept_remote", "decide after the remote's history was rewritten, after seeing both",
+            ("accept-remote", "accept-remote --merge"), _accept_remote),
+    Command("validate", "validate", "check every rule of form; exit 1 if any is broken",
+            ("validate", "validate ~/souls/kaoru.soul --json"), _validate),
+    Command("events", "events", "facts as JSON lines", ("events", "events --follow"), _events),
+    Command("demo", "demo", "two bodies and a git host in a temporary directory, working before your eyes", ("demo",)),
+)  # fmt: skip
+
+
+def build() -> Parser:
+    """The parser: `command`, `module` and `agent_word`, `words`, … as each command wants them."""
+    parser = Parser(
+        prog=PROGRAM,
+        description="Keeps one agent's memories the same on every machine that carries it.",
+        epilog="Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 refused by a rule, 4 authentication,\n"
+        "5 remote unreachable (work is safe locally), 6 lease not held.\n\n"
+        "Start with:  soul-bridge init AGENT --remote git@HOST:OWNER/AGENT.soul.git",
+    )
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
+    _everywhere(parser)
+    below = parser.add_subparsers(dest="command", metavar="COMMAND")
+    for command in COMMANDS:
+        if importlib.util.find_spec(f"bridge.commands.{command.module}"):
+            _register(below, command)
+    return parser
+
+
+def _register(below: Any, command: Command) -> None:
+    note = f"\n{_LEADING}\n" if command.words else ""
+    examples = "\n".join(f"  {PROGRAM} {example}" for example in command.examples)
+    parser = below.add_parser(
+        command.name,
+        help=command.summary,
+        description=_sentence(command.summary),
+        epilog=f"{note}examples:\n{examples}".lstrip(),
+    )
+    parser.set_defaults(module=command.module)
+    if command.adds:
+        command.adds(parser)
+    if command.words:
+        least, most, shown = command.words
+        parser.add_argument("words", nargs="*", metavar=shown, help=argparse.SUPPRESS)
+        parser.usage = f"{PROGRAM} {command.name} [-h] [--json] [--agent AGENT] {shown}"
+        parser.set_defaults(least=least, most=most, shown=shown)
+    _everywhere(parser)
+
+
+def _everywhere(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--json", action="store_true", default=argparse.SUPPRESS, help="one JSON document on standard output"
+    )
+    parser.add_argument(
+        "--agent", metavar="AGENT", default=argparse.SUPPRESS, help="the soul, also where it may be the first word"
+    )
+
+
+def _sentence(summary: str) -> str:
+    return f"{summary[0].upper()}{summary[1:]}."

@@ -1,0 +1,78 @@
+"""What every command is given: the places, the clock, and where its answer and its words go."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from bridge.adapters import config
+from bridge.adapters.clock import SystemClock
+from bridge.core.errors import SoulError, Unusable
+from bridge.core.ports import Clock
+from bridge.core.words import readable
+
+_LONGEST = 20_000  # characters of one message
+
+
+@dataclass(frozen=True)
+class Context:
+    """One call of the program. `out` takes the answer and nothing else, `err` the words for people."""
+
+    places: config.Places
+    json: bool
+    out: TextIO
+    err: TextIO
+    clock: Clock = SystemClock()
+
+    def agent(self, named: str | None) -> str:
+        """The soul that is meant: the one named, else the only one configured. Raises Unusable, which lists them."""
+        known = config.agents(self.places)
+        if named is not None:
+            if named not in known:
+                config.load(self.places, named)
+            return named
+        if len(known) == 1:
+            return known[0]
+        if known:
+            raise Unusable(
+                f"several souls are configured: {', '.join(known)}", kind="usage", advice="name the one that is meant"
+            )
+        raise Unusable(
+            f"no soul is configured in {self.places.config}",
+            advice="soul-bridge init AGENT --remote git@HOST:OWNER/AGENT.soul.git",
+        )
+
+    def settings(self, named: str | None) -> config.Settings:
+        """The settings of the soul that is meant. Raises Unusable."""
+        return config.load(self.places, self.agent(named))
+
+    def log(self) -> Any:
+        """The log on standard error, as SOUL_BRIDGE_LOG and NO_COLOR want it."""
+        from bridge.adapters import events
+
+        return events.logger(self.places.log, self.places.color, self.err)
+
+    def answer(self, document: Any, words: str) -> None:
+        """Print the answer: the document with --json, else the words (made safe for a terminal by the caller)."""
+        self.out.write((_json(document) if self.json else words).rstrip("\n") + "\n")
+        self.out.flush()
+
+    def say(self, words: str) -> None:
+        """Tell a person something that is not the answer."""
+        self.err.write(readable(words, _LONGEST) + "\n")
+        self.err.flush()
+
+    def fail(self, error: SoulError) -> int:
+        """Report an error, in the shape that was asked for; returns its exit code."""
+        if self.json:
+            self.answer({"error": error.as_dict()}, "")
+        rule = f" ({error.rule})" if error.rule else ""
+        self.say(f"soul-bridge: {error.message}{rule}")
+        if error.advice:
+            self.say(f"  next: {error.advice}")
+        return error.exit_code
+
+
+def _json(document: Any) -> str:
+    return json.dumps(document, ensure_ascii=False, indent=2)

@@ -1,0 +1,25 @@
+"""`events`: the facts that are kept, and with --follow those to come, as JSON lines."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from bridge.adapters.clock import SystemClock
+from bridge.adapters.events import read_events
+from bridge.commands.context import Context
+
+
+def run(arguments: argparse.Namespace, context: Context) -> int:
+    """Print facts, oldest first: a line each, or one list with --json, which cannot follow."""
+    path = context.places.events_file(context.agent(arguments.agent))
+    facts = read_events(path, arguments.follow, SystemClock().sleep)
+    if context.json and not arguments.follow:
+        context.answer(list(facts), "")
+        return 0
+    for fact in facts:
+        context.out.write(json.dumps(fact, ensure_ascii=True) + "\n")
+        if arguments.follow:
+            context.out.flush()
+    context.out.flush()
+    return 0

@@ -1,0 +1,32 @@
+"""`pause` and `resume`: stop and start the passes of one soul, now and after a restart."""
+
+from __future__ import annotations
+
+import argparse
+
+from bridge.adapters import control
+from bridge.app import pause
+from bridge.commands.context import Context
+from bridge.core.errors import Transient
+
+_TIMEOUT = 5.0  # seconds for a running daemon to take notice
+
+
+def run(arguments: argparse.Namespace, context: Context) -> int:
+    """Remember the decision first, then tell a daemon that runs: one that does not listen finds it by itself."""
+    agent = context.agent(arguments.agent)
+    state, stop = context.places.state_dir(agent), arguments.command == "pause"
+    changed = pause.pause(state) if stop else pause.resume(state)
+    try:
+        told = control.ask(context.places.control_socket(agent), {"command": arguments.command}, _TIMEOUT) is not None
+    except Transient as error:
+        told = True
+        context.say(f"{error.message}: the decision is kept and holds from the next pass")
+    already = "" if changed else " already"
+    if stop:
+        words = f"{agent} is{already} paused: files are yours alone until `soul-bridge resume {agent}`"
+    else:
+        daemon = "passes go on" if told else f"no daemon runs: `soul-bridge run {agent}`"
+        words = f"{agent} is{already} not paused: {daemon}" if already else f"{agent} is resumed: {daemon}"
+    context.answer({"agent": agent, "paused": stop, "changed": changed, "daemon": told}, words)
+    return 0
