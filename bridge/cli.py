@@ -9,7 +9,6 @@ import argparse
 import importlib
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
@@ -49,6 +48,8 @@ def _dispatch(argv: Sequence[str], context: Context) -> int:
         return int(command.run(arguments, context))
     except SoulError as error:
         if context.places.log == "debug":
+            import traceback
+
             traceback.print_exc(file=context.err)
         return context.fail(error)
     except (BrokenPipeError, KeyboardInterrupt):
@@ -87,6 +88,8 @@ def _take_agent_off(arguments: argparse.Namespace, context: Context) -> None:
 
 
 def _bug(error: Exception, context: Context) -> SoulError:
+    import traceback
+
     if context.places.log == "debug":
         traceback.print_exception(error, file=context.err)
     path = context.places.state / "errors.log"

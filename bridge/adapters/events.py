@@ -14,9 +14,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-from bridge.core.ports import Clock
+if TYPE_CHECKING:
+    from bridge.core.ports import Clock
 
 LARGEST = 1024 * 1024  # bytes of events.jsonl before it becomes events.jsonl.1
 KEPT = 3  # older files

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
+import threading
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -77,16 +77,14 @@ def build(
 def write(path: Path, document: Mapping[str, Any]) -> bool:
     """Put the document there, whole or not at all (0600). False when it could not be: the old one tells its age."""
     content = json.dumps(document, ensure_ascii=False, indent=1).encode("utf-8", "backslashreplace") + b"\n"
-    name = None
+    name = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.new")
     try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(descriptor, "wb") as file:
+        with open(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
             file.write(content)
         os.replace(name, path)
     except OSError:
-        if name is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(name)
+        with contextlib.suppress(OSError):
+            os.unlink(name)
         return False
     return True
 

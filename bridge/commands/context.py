@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from bridge.adapters import config
 from bridge.adapters.clock import SystemClock
 from bridge.core.errors import SoulError, Unusable
-from bridge.core.ports import Clock
 from bridge.core.words import readable
+
+if TYPE_CHECKING:
+    from bridge.core.ports import Clock
 
 _LONGEST = 20_000  # characters of one message
 

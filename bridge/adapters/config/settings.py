@@ -11,10 +11,8 @@ import json
 import os
 import re
 import stat
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +119,8 @@ def _content(path: Path, agent: str, places: Places) -> bytes:
 
 
 def _schema() -> dict[str, Any]:
+    from importlib import resources
+
     text = resources.files("bridge").joinpath("schemas", "configuration.json").read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema
@@ -253,7 +253,9 @@ def save(places: Places, settings: Settings) -> Path:
     path = places.config_file(settings.agent)
     try:
         places.config.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        name = path.with_name(f".{path.name}.{os.getpid()}.new")
+        name.unlink(missing_ok=True)
+        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(text_of(settings, places).encode("utf-8", "surrogateescape"))
@@ -261,7 +263,7 @@ def save(places: Places, settings: Settings) -> Path:
                 os.fsync(file.fileno())
             os.replace(name, path)
         except BaseException:
-            os.unlink(name)
+            name.unlink(missing_ok=True)
             raise
         directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
