@@ -79,8 +79,9 @@ class Wire:
     def __init__(self, channel: Channel, left: Callable[[], float], limits: Limits = Limits()) -> None:  # noqa: B008
         self.channel = channel
         self.limits = limits
-        self._left = left
+        self.left = left
         self._said = bytearray()
+        self.serving = False  # whether the server began to serve us: from then on, giving up is not refusing
 
     def send(self, content: bytes) -> None:
         """Send bytes. Raises Transient."""
@@ -89,7 +90,8 @@ class Wire:
     def packet(self) -> bytes | None:
         """The next pkt-line's content; None for a flush packet.
 
-        Raises Transient when the stream ends or is not made of packets, Refused(kind="auth") on an ERR packet.
+        Raises Transient when the stream ends, is not made of packets, or the server gives up (ERR); before it began to
+        serve, that is Refused(kind="auth").
         """
         size = _length(self._exactly(4))
         return self._content(size) if size else None
@@ -123,7 +125,7 @@ class Wire:
 
     def banded(self) -> Iterator[bytes]:
         """Band 1 until the flush packet; band 2 is kept as words, band 3 raises Transient with them."""
-        total = 0
+        total, begun = 0, False
         while (content := self.packet()) is not None:
             band, piece = content[:1], content[1:]
             total += len(content) + 4
@@ -133,10 +135,10 @@ class Wire:
             elif band == b"\x02":
                 self.remember(piece)
             elif band == b"\x03":
-                self.remember(piece)
-                raise Transient(f"the server gave up: {self.words}", advice=advice(self.words))
-            elif total > 8 or content[:3] not in (b"ACK", b"NAK"):
+                raise self.gave_up(piece)
+            elif begun or content[:3] not in (b"ACK", b"NAK"):
                 raise _garbled(content)
+            begun = begun or band < b"\x04"
 
     def remember(self, words: bytes) -> None:
         """Keep what the server says beside the protocol, its end when it is long."""
@@ -155,10 +157,15 @@ class Wire:
             said or "the server closed the connection without a word", kind="auth", rule="AUTH-3", advice=advice(said)
         )
 
+    def gave_up(self, words: bytes) -> Transient:
+        """The failure of a server that had begun to serve us, with its words."""
+        self.remember(words)
+        return Transient(f"the server gave up: {self.words}", advice=advice(self.words))
+
     def _content(self, size: int) -> bytes:
         content = self._exactly(size - 4)
         if content.startswith(b"ERR "):
-            raise self.refused(content[4:])
+            raise self.gave_up(content[4:]) if self.serving else self.refused(content[4:])
         return content
 
     def _exactly(self, size: int) -> bytes:
@@ -178,7 +185,7 @@ class Wire:
             return b""
 
     def _patience(self) -> float:
-        left = self._left()
+        left = self.left()
         if left <= 0:
             raise Transient("the remote took too long")
         return min(left, self.limits.silence)
@@ -225,6 +232,7 @@ def advertisement(wire: Wire) -> Advertisement:
         raise _no_soul("the remote's objects are not named by SHA-1")
     if shallow:
         raise _no_soul("the remote is shallow: a part of its history is missing")
+    wire.serving = True
     return Advertisement(refs, capabilities, frozenset(haves))
 
 
@@ -266,7 +274,7 @@ def push(wire: Wire, said: Advertisement, old: str | None, new: str, pack: bytes
         wire.remember(error.message.encode())  # a server that refuses in mid-upload has said why: read on
     try:
         return _report(wire, "side-band-64k" in wanted)
-    except (Transient, Refused) as error:
+    except (Transient, Refused) as error:  # Refused: more bytes than a report can have
         said_last = wire.words or readable(wire.channel.stderr(1.0))
         raise AnswerLost(f"the push was sent, but no answer came: {said_last or error.message}") from error
 
