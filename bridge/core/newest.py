@@ -1,0 +1,50 @@
+"""Which of two whole versions stands: for everything that cannot be merged by its parts.
+
+Rules: MERGE-6.
+"""
+
+from __future__ import annotations
+
+from bridge.core import identity
+from bridge.core.model import Decision, File, Touch, Triple
+from bridge.core.sides import Facts, Outcome, dropped
+
+AHEAD = 300  # seconds that a commit's time may be ahead of the merging body's clock
+
+
+def merge(path: str, triple: Triple, facts: Facts) -> Outcome:
+    """The version that stands where both sides changed a path differently; the other one is lost."""
+    side, why = _choose(path, triple, facts)
+    winner = triple.ours if side == "ours" else triple.theirs
+    decision = Decision(path, "MERGE-6", f"{side} stands: {why}")
+    return Outcome(winner, dropped(path, triple, winner), (decision,))
+
+
+def _choose(path: str, triple: Triple, facts: Facts) -> tuple[str, str]:
+    """The side that stands, and why. The first clause that applies decides."""
+    ours, theirs = triple.ours, triple.theirs
+    if ours is None or theirs is None:
+        return ("theirs" if ours is None else "ours"), "an edit beats a deletion"
+    if _untouched(ours, facts):
+        return "theirs", "ours is blank or seed text"
+    if _untouched(theirs, facts):
+        return "ours", "theirs is blank or seed text"
+    if facts.joining and triple.base is None:
+        return "theirs", "what is published wins on joining"
+    if facts.clock_wrong:
+        return "theirs", "the clock of this body is wrong"
+    if _instant(facts.touched_ours(path), facts.now) > _instant(facts.touched_theirs(path), facts.now):
+        return "ours", "it is newer"
+    return "theirs", "ours is not newer"
+
+
+def _untouched(file: File, facts: Facts) -> bool:
+    """Whether a version holds nothing that anybody wrote. Links have no text, and a gitlink's bytes are not here."""
+    return file.regular and identity.is_seed_text(facts.read(file.oid))
+
+
+def _instant(touch: Touch | None, now: int) -> tuple[bool, int]:
+    """When a side changed the path, comparable; an unknown time is older than every known one."""
+    if touch is None or touch.time > now + AHEAD:
+        return False, 0
+    return True, touch.time
