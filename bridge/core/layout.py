@@ -38,7 +38,7 @@ LONGEST_PATH = 4096  # bytes
 _TOP_LEVEL = {*FIXED, identity.PATH, "SOUL.md", "memories", "journal", "notes", "bodies", "locks", "skills"}
 _COMPANION = re.compile(r"(?i)(readme|license)(\.(md|txt|rst))?")
 # Code points that HFS+ passes over when it compares names.
-_PASSED_OVER = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
+PASSED_OVER = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
 _GIT = re.compile(r"\.git|git~[0-9]+")
 _UNPRINTABLE = bytes(byte for byte in (*range(32), 127) if byte not in b"\b\t\n\f\r\x1b")
 
@@ -133,7 +133,7 @@ def unsafe(path: str) -> str | None:
     """Why a path must not be created on a disk, None when it may (TREE-7). Links and twins are for who can look."""
     if path.startswith("/"):
         return "the path is absolute"
-    if len(path.encode("utf-8", "surrogatepass")) >= LONGEST_PATH:
+    if _length(path) >= LONGEST_PATH:
         return f"the path is {LONGEST_PATH} bytes or longer"
     for segment in path.split("/"):
         reason = _unsafe_segment(segment)
@@ -219,16 +219,24 @@ def _texty(content: bytes) -> bool:
 
 
 def _unsafe_segment(segment: str) -> str | None:
-    if segment in ("", ".", ".."):
-        return f"{segment!r} is no name" if segment else "a name is empty"
+    if not segment:
+        return "a name is empty"
     if _controls(segment):
         return "a name holds a control character"
+    shown = segment.translate(PASSED_OVER)
+    if not shown.rstrip(". "):
+        return "a name is nothing but dots and blanks"
     if "\\" in segment:
         return "a name holds a backslash"
-    if len(segment.encode("utf-8", "surrogatepass")) > LONGEST_NAME:
+    if _length(segment) > LONGEST_NAME:
         return f"a name is longer than {LONGEST_NAME} bytes"
-    plain = segment.translate(_PASSED_OVER).split(":")[0].rstrip(". ").casefold()
+    plain = shown.split(":")[0].rstrip(". ").casefold()
     return "a name is a spelling of .git" if _GIT.fullmatch(plain) else None
+
+
+def _length(text: str) -> int:
+    """Bytes of a name on disk; each byte that was not UTF-8 became one surrogate."""
+    return len(text.encode("utf-8", "replace"))
 
 
 def _controls(text: str) -> bool:

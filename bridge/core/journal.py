@@ -1,0 +1,94 @@
+"""Journals: one file a day and body, sections that are only ever added.
+
+Rules: FORM-4.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+
+from bridge.core.model import Problem
+
+_PATH = re.compile(r"journal/([a-z0-9][a-z0-9-]{0,39})/(\d{4}-\d\d-\d\d)(-[^/]+)?\.md")
+_SECTION = re.compile(r"## ([01]\d|2[0-3]):[0-5]\d \S.*")
+_FENCES = ("```", "~~~")
+
+
+def sections(content: bytes) -> tuple[str, ...]:
+    """Sections of a journal file, each from its `## ` line on, without blank ends; text before the first, less the
+    title, counts as one. Raises UnicodeDecodeError when it is not UTF-8."""
+    blocks: list[list[str]] = [[]]
+    fence = ""
+    for number, line in enumerate(_lines(content)):
+        fence = _fence(line, fence)
+        if line.startswith("## ") and not fence:
+            blocks.append([])
+        if number or not line.startswith("# "):
+            blocks[-1].append(line)
+    texts = ("\n".join(block).strip("\n\t ") for block in blocks)
+    return tuple(text for text in texts if text)
+
+
+def merge(ours: bytes, theirs: bytes) -> bytes:
+    """Theirs, then our sections that are missing there, for one body name used on two machines (MERGE-9).
+
+    A section stands there when its text does, also as the beginning of a longer one. Not UTF-8 on either side: theirs.
+    """
+    try:
+        here, there = sections(ours), "\n".join(_lines(theirs))
+    except UnicodeDecodeError:
+        return theirs
+    standing = set(sections(theirs))
+    lines = f"\n{there}\n"
+    added = [text for text in dict.fromkeys(here) if text not in standing and f"\n{text}\n" not in lines]
+    if not added:
+        return theirs
+    if not there.strip():
+        return ours
+    return theirs.rstrip(b"\r\n") + "".join(f"\n\n{text}" for text in added).encode() + b"\n"
+
+
+def problems(path: str, content: bytes) -> list[Problem]:
+    """Where a file below `journal/` is not of the form `<body>/<date>[-slug].md` with title and timed sections."""
+    if path.endswith("/.gitkeep"):
+        return []
+    named = _PATH.fullmatch(path)
+    if not named or not _is_date(named[2]):
+        return [Problem("FORM-4", path, 0, "a journal file is journal/<body>/<YYYY-MM-DD>[-<slug>].md")]
+    try:
+        lines = _lines(content)
+    except UnicodeDecodeError:
+        return [Problem("FORM-4", path, 0, "not UTF-8")]
+    found = []
+    title = f"# {named[2]} · {named[1]}"
+    if lines[0] != title:
+        found.append(Problem("FORM-4", path, 1, f"the first line must be `{title}`"))
+    fence = ""
+    for number, line in enumerate(lines, 1):
+        fence = _fence(line, fence)
+        if line.startswith("## ") and not fence and not _SECTION.fullmatch(line):
+            found.append(Problem("FORM-4", path, number, "a section starts with `## <HH:MM> <title>`"))
+    return found
+
+
+def _lines(content: bytes) -> list[str]:
+    return content.decode("utf-8-sig").replace("\r\n", "\n").split("\n")
+
+
+def _fence(line: str, open_with: str) -> str:
+    """The mark of the code block that is open after this line, "" when none is: headings in it are not headings."""
+    mark = line.strip()[:3]
+    if mark not in _FENCES:
+        return open_with
+    if open_with:
+        return "" if mark == open_with else open_with
+    return mark
+
+
+def _is_date(text: str) -> bool:
+    try:
+        datetime.date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
