@@ -142,7 +142,7 @@ def merge_commit(soul: Soul, ours: str | None, theirs: str) -> tuple[str, Merged
     base = bases[0] if bases else None
     ours_tree, theirs_tree = soul.tree_of(ours), soul.tree_of(theirs)
     triples = _triples(soul, soul.tree_of(base), ours_tree, theirs_tree)
-    merged = merge.trees(triples, _facts(soul, base, ours, theirs))
+    merged = merge.trees(triples, facts(soul, base, ours, theirs))
     tree = repo.edit(theirs_tree, changed(soul, merged, theirs_tree))
     paths = sorted(repo.diff(ours_tree, tree))
     if tree == theirs_tree and (ours is None or base == ours):
@@ -165,7 +165,8 @@ def _triples(soul: Soul, base: str, ours: str, theirs: str) -> dict[str, Triple]
     return triples
 
 
-def _facts(soul: Soul, base: str | None, ours: str | None, theirs: str) -> merge.Facts:
+def facts(soul: Soul, base: str | None, ours: str | None, theirs: str) -> merge.Facts:
+    """What a merge of two tips may ask about their history."""
     repo = soul.repo
     ours_tree, theirs_tree = soul.tree_of(ours), soul.tree_of(theirs)
     return merge.Facts(

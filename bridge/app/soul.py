@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from bridge.core import commits, identity, layout
 from bridge.core.errors import SoulError
+from bridge.core.lease import Sighting
 from bridge.core.model import File
 from bridge.core.plan import Watching
 from bridge.core.ports import Clock, Facts, Remote, Repo, Seen, Tree
@@ -29,6 +30,7 @@ class Soul:
 
     watching: changes going on in the working files. at_start: nothing was looked at whole yet. waiting: why paths
     wait that were read but not recorded. unplaced: paths of the tree that are not materialised here, with the reason.
+    company: boottime at which another body's commit was last merged. sighting: what looks at the lease found.
     """
 
     agent: str
@@ -47,6 +49,7 @@ class Soul:
     waiting: dict[str, tuple[str, str]] = field(default_factory=dict)
     unplaced: dict[str, tuple[str, str]] = field(default_factory=dict)
     company: float | None = None
+    sighting: Sighting | None = None
 
     def head(self) -> str | None:
         """The tip of main."""
