@@ -70,7 +70,9 @@ def command_of(words: list[str]) -> list[str]:
 
 @pytest.mark.parametrize("command", CONTRACT)
 def test_every_promised_command_exists_and_explains_itself(command: str) -> None:
-    assert f"usage: soul-bridge {command}" in usage(*command.split())
+    explained = usage(*command.split())
+    assert f"usage: soul-bridge {command.split()[0]}" in explained
+    assert [word for word in command.split() if word not in explained] == []
 
 
 @pytest.mark.parametrize(("page", "call"), named_commands())
