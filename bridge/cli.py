@@ -60,7 +60,7 @@ def _dispatch(argv: Sequence[str], context: Context) -> int:
 
 def _arguments(argv: Sequence[str], context: Context) -> argparse.Namespace:
     parser = cli_parser.build()
-    arguments = parser.parse_args(argv)
+    arguments = parser.parse_args(cli_parser.joined(argv))
     if arguments.command is None:
         raise Unusable("a command is needed", kind="usage", advice=f"{cli_parser.PROGRAM} --help")
     named = {str(name) for name in map(vars(arguments).get, ("agent", "agent_word")) if name is not None}
@@ -76,8 +76,6 @@ def _take_agent_off(arguments: argparse.Namespace, context: Context) -> None:
     words = list(arguments.words)
     if words and arguments.agent is None and words[0] in config.agents(context.places):
         arguments.agent = words.pop(0)
-    if arguments.command == "bodies" and len(words) == 3 and words[0] == "forget":
-        arguments.agent = words.pop()
     if not arguments.least <= len(words) <= arguments.most:
         raise Unusable(
             f"{arguments.command} takes {arguments.shown}, not {' '.join(words) or 'nothing'}",

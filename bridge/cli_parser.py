@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -132,8 +132,9 @@ COMMANDS = (
             ("restore 3f2a", "restore 1a2b3c4 SOUL.md"), words=(1, 2, "ID | COMMIT PATH")),
     Command("revert", "revert", "take back what one commit did, as a new commit", ("revert 1a2b3c4",),
             words=(1, 1, "COMMIT")),
-    Command("bodies", "bodies", "who is in the fleet; take a dead one out of the registry",
-            ("bodies", "bodies forget laptop"), words=(0, 2, "[forget B]")),
+    Command("bodies", "bodies", "who is in the fleet, and how to revoke each", ("bodies",), _agent),
+    Command("bodies forget", "bodies", "take a dead body out of the registry; its journal stays",
+            ("bodies forget laptop",), words=(1, 1, "B")),
     Command("key", "key", "this body's deploy key", ("key show",), _key),
     Command("lease", "lease", "the right of one body to consolidate memories", ("lease show", "lease acquire kaoru"),
             _lease),
@@ -166,6 +167,17 @@ def build() -> Parser:
         if importlib.util.find_spec(f"bridge.commands.{command.module}"):
             _register(below, command)
     return parser
+
+
+def joined(argv: Sequence[str]) -> list[str]:
+    """The words typed, where a command of two words is one: `bodies` takes an agent or `forget`."""
+    words = list(argv)
+    for command in COMMANDS:
+        first, _, second = command.name.partition(" ")
+        at = words.index(first) if second and first in words else -1
+        if at >= 0 and words[at + 1 : at + 2] == [second]:
+            words[at : at + 2] = [command.name]
+    return words
 
 
 def _register(below: Any, command: Command) -> None:

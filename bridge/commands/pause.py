@@ -7,7 +7,7 @@ import argparse
 from bridge.adapters import control
 from bridge.app import pause
 from bridge.commands.context import Context
-from bridge.core.errors import Transient
+from bridge.core.errors import SoulError
 
 _TIMEOUT = 5.0  # seconds for a running daemon to take notice
 
@@ -17,9 +17,10 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     agent = context.agent(arguments.agent)
     state, stop = context.places.state_dir(agent), arguments.command == "pause"
     changed = pause.pause(state) if stop else pause.resume(state)
+    request = {"command": arguments.command, "agent": agent}
     try:
-        told = control.ask(context.places.control_socket(agent), {"command": arguments.command}, _TIMEOUT) is not None
-    except Transient as error:
+        told = control.ask(context.places.control_socket(agent), request, _TIMEOUT) is not None
+    except SoulError as error:
         told = True
         context.say(f"{error.message}: the decision is kept and holds from the next pass")
     already = "" if changed else " already"

@@ -21,7 +21,7 @@ from bridge.adapters.config.places import Places
 from bridge.core.errors import SoulError, Unusable
 
 _LIMIT = 256 * 1024
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _BYTES = {
     "B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30,
 }  # fmt: skip
@@ -183,7 +183,7 @@ def _beyond_schema(document: Document, agent: str, reported: set[tuple[int, int]
         try:
             address.parse(given["remote"])
         except SoulError as error:
-            found.append((("remote",), f"remote: {error.message}" + (f" ({error.advice})" if error.advice else "")))
+            found.append((("remote",), f"remote: {error.message} ({error.rule})"))
     for key in _DURATIONS:
         with contextlib.suppress(ValueError, KeyError):
             if seconds(given[key]) < _LEAST.get(key, 0.0):
@@ -196,7 +196,7 @@ def seconds(text: str) -> float:
     found = re.fullmatch(r"([0-9]+(?:[.][0-9]+)?) ?(ms|s|m|h|d)", text)
     if not found:
         raise ValueError(text)
-    return float(found[1]) * _SECONDS[found[2]]
+    return float(found[1]) * _MILLISECONDS[found[2]] / 1000
 
 
 def octets(text: str) -> int:
@@ -209,16 +209,17 @@ def octets(text: str) -> int:
 
 def duration(value: float) -> str:
     """Seconds as the largest unit that holds them exactly: the inverse of `seconds`."""
+    milliseconds = round(value * 1000, 3)
     for unit in ("h", "m", "s"):
-        if value >= _SECONDS[unit] and value % _SECONDS[unit] == 0:
-            return f"{int(value / _SECONDS[unit])}{unit}"
-    return f"{round(value * 1000, 3):g}ms"
+        if milliseconds and milliseconds % _MILLISECONDS[unit] == 0:
+            return f"{int(milliseconds / _MILLISECONDS[unit])}{unit}"
+    return f"{milliseconds:.3f}".rstrip("0").rstrip(".") + "ms"
 
 
 def size(value: int) -> str:
     """Bytes as the largest unit that holds them exactly: the inverse of `octets`."""
     for unit in ("GiB", "MiB", "KiB"):
-        if value >= _BYTES[unit] and value % _BYTES[unit] == 0:
+        if value and value % _BYTES[unit] == 0:
             return f"{value // _BYTES[unit]}{unit}"
     return f"{value}B"
 
@@ -258,7 +259,7 @@ def save(places: Places, settings: Settings) -> Path:
         descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:
-                file.write(text_of(settings, places).encode("utf-8", "surrogateescape"))
+                file.write(text_of(settings, places).encode("utf-8"))
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(name, path)

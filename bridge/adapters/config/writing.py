@@ -65,7 +65,10 @@ def _list(words: Sequence[str]) -> str:
 def _scalar(text: str) -> str:
     if _BARE.fullmatch(text) and not _WORDS.fullmatch(text):
         return text
-    return json.dumps(text, ensure_ascii=False)
+    # What a reader of YAML refuses or folds, and bytes of a path that are not UTF-8, are written as escapes.
+    return "".join(
+        letter if letter.isprintable() else f"\\U{ord(letter):08x}" for letter in json.dumps(text, ensure_ascii=False)
+    )
 
 
 def _short(path: str, places: Places) -> str:
