@@ -1,4 +1,4 @@
-"""What a server said, made safe to show, and the advice that goes with it. Words choose advice, never a decision."""
+"""What a server said, made safe to show, and the advice that goes with it."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ _ADVICE = (
     ),
 )  # fmt: skip
 
+_PASSING = ("failed to update ref", "incorrect old value provided", "unpacker error")
+
 DEFAULT_ADVICE = "Run `soul-bridge doctor` to see what the remote allows; local work is safe and goes on."
 
 
@@ -53,6 +55,14 @@ def advice(text: str) -> str:
         if re.search(pattern, text, re.IGNORECASE):
             return words
     return DEFAULT_ADVICE
+
+
+def may_pass(reason: str) -> bool:
+    """Whether a server's reason for refusing a push may be gone at the next try: a lost race, or its own trouble.
+
+    What it was is never told by the words: the tip has to be read again.
+    """
+    return reason.strip() in _PASSING
 
 
 def _escape(match: re.Match[str]) -> str:

@@ -14,13 +14,12 @@ from bridge.adapters.wire import Advertisement, Limits, Wire
 from bridge.core.errors import Moved, Refused, SoulError, Transient
 from bridge.core.model import Commit, RemoteLook
 from bridge.core.ports import Clock
-from bridge.core.words import advice
+from bridge.core.words import advice, may_pass
 
 __all__ = ["Access", "Objects", "Patience", "Remote", "offered"]
 
 HAVES = 256  # commits named to the server as common; more would not make a pack smaller
 DOUBTS = 3  # so many times the same push may fail for a reason that could pass by itself
-_BORROWED = ("failed to update ref", "incorrect old value provided", "unpacker error")
 
 
 class Objects(Protocol):
@@ -103,7 +102,7 @@ class Remote:
     def _rejection(self, report: wire.Report, expected: str | None, new: str) -> SoulError:
         """What a refused push means. A lost race and a broken server look alike, so the tip is looked at again."""
         said = "\n".join(words for words in (report.reason, report.words) if words)
-        if report.unpacked and report.reason not in _BORROWED:
+        if report.unpacked and not may_pass(report.reason):
             return Refused(
                 f"the remote refused the push: {said}",
                 kind="rejected",
