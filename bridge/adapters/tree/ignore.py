@@ -1,0 +1,120 @@
+"""The soul's own `.gitignore` files, at every level, and nothing else: no `info/exclude`, no global excludes (TREE-4).
+
+Asked from the top down, as git does: what is below an ignored directory is not asked about again.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from dataclasses import dataclass
+
+from pathspec import GitIgnoreSpec
+
+from bridge.adapters.tree.place import FILE, SHORT_OF
+
+# A .gitignore longer than this is not read: nobody wrote it.
+_LONGEST = 1 << 20
+# The tree's own entries are recorded even where a pattern names them (TREE-4).
+_OWN = re.compile(
+    r"\.soul-spec\.json|\.gitattributes|\.gitignore|README\.md|agent\.json|SOUL\.md|memories/(MEMORY|USER)\.md"
+    r"|(journal|notes|bodies)/\.gitkeep|bodies/[a-z0-9-]+\.json|locks/consolidation\.json"
+    r"|journal/[a-z0-9-]+/\d{4}-\d\d-\d\d(-[^/]*)?\.md"
+)
+_OWN_DIRECTORY = re.compile(r"memories|journal(/[a-z0-9-]+)?|notes|bodies|locks")
+
+
+def is_own(path: str) -> bool:
+    """Whether the path is an entry of the tree that no pattern can take out."""
+    return _OWN.fullmatch(path) is not None
+
+
+def may_hold_own(directory: str) -> bool:
+    """Whether such entries can be in this directory."""
+    return _OWN_DIRECTORY.fullmatch(directory) is not None
+
+
+@dataclass(frozen=True)
+class Level:
+    """The patterns of one `.gitignore`: the directory they are relative to ("notes/"), and a quick first test."""
+
+    prefix: str
+    spec: GitIgnoreSpec
+    quick: re.Pattern[str] | None
+
+    def decides(self, path: str) -> bool | None:
+        """Whether the patterns ignore the path (ending in "/" for a directory); None: they say nothing."""
+        below = path[len(self.prefix) :]
+        if self.quick is not None and self.quick.search(below) is None:
+            return None
+        return self.spec.check_file(below).include
+
+
+Levels = tuple[Level, ...]
+
+
+def ignores(levels: Levels, path: str) -> bool:
+    """Whether the nearest `.gitignore` that says anything about the path ignores it."""
+    for level in reversed(levels):
+        decided = level.decides(path)
+        if decided is not None:
+            return decided
+    return False
+
+
+def parse(prefix: str, content: bytes) -> Level | None:
+    """The patterns of a `.gitignore`; lines that are no pattern are passed over, None when there is none."""
+    patterns: list[str] = []
+    for line in content.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape").split("\n"):
+        try:
+            if GitIgnoreSpec.from_lines([line.removesuffix("\r")]).patterns[0].include is not None:
+                patterns.append(line.removesuffix("\r"))
+        except (ValueError, IndexError):
+            continue
+    if not patterns:
+        return None
+    spec = GitIgnoreSpec.from_lines(patterns)
+    return Level(prefix, spec, _quick(spec))
+
+
+def _quick(spec: GitIgnoreSpec) -> re.Pattern[str] | None:
+    """One expression for everything that can be ignored; a negated pattern alone changes nothing at its own level."""
+    if any(pattern.include is False for pattern in spec.patterns):
+        return None
+    texts: list[str] = [re.sub(r"\?P<\w+>", "?:", each.regex.pattern) for each in spec.patterns if each.regex]
+    return re.compile("|".join(f"(?:{text})" for text in texts))
+
+
+class Ignoring:
+    """Parsed `.gitignore` files, kept as long as they are the same files. Raises OSError when descriptors are short."""
+
+    def __init__(self) -> None:
+        self._parsed: dict[str, tuple[tuple[int, int, int, int], Level | None]] = {}
+
+    def deeper(self, levels: Levels, directory: int, path: str) -> Levels:
+        """The levels that hold inside an open directory; `path` is "" for the top. A link is not read."""
+        prefix = f"{path}/" if path else ""
+        level = self._level(directory, prefix)
+        return levels if level is None else (*levels, level)
+
+    def _level(self, directory: int, prefix: str) -> Level | None:
+        try:
+            descriptor = os.open(".gitignore", FILE, dir_fd=directory)
+        except OSError as error:
+            if error.errno in SHORT_OF:
+                raise
+            self._parsed.pop(prefix, None)
+            return None
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > _LONGEST:
+                return None
+            identity = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+            known = self._parsed.get(prefix)
+            if known is None or known[0] != identity:
+                known = (identity, parse(prefix, os.read(descriptor, _LONGEST)))
+                self._parsed[prefix] = known
+            return known[1]
+        finally:
+            os.close(descriptor)
