@@ -41,7 +41,7 @@ def trees(triples: Mapping[str, Triple], facts: Facts) -> Merged:
     result, kept = beside.keep(files, triples, facts)
     return Merged(
         dict(sorted(result.items())),
-        tuple(sorted(lost, key=lambda version: (version.path, version.side))),
+        tuple(sorted(set(lost), key=lambda version: (version.path, version.side))),
         tuple(sorted(decisions + kept, key=lambda decision: (decision.path, decision.rule, decision.words))),
     )
 
