@@ -1,0 +1,152 @@
+"""What a running soul's `status` says, built from its life after each pass; history is asked only when it moved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from bridge.app import conflicts, status
+from bridge.app.daemon import Life
+from bridge.app.soul import Soul
+from bridge.app.standing import StandOff
+from bridge.core import bodies, layout, lease
+from bridge.core.errors import SoulError, Transient
+
+COUNTED = 10_000  # commits at most that ahead and behind count
+
+
+@dataclass
+class Reporter:
+    """Builds the document; `remote`, `soul` as configured, `pid` and `since` of this process."""
+
+    soul_dir: str
+    remote: str
+    pid: int | None
+    since: str | None
+    _moved: tuple[Any, ...] = ()
+    _history: dict[str, Any] = field(default_factory=dict)
+
+    def document(self, life: Life) -> status.Document:
+        """The `status` document of a life."""
+        soul, last = life.soul, life.last
+        return status.build(
+            agent=soul.agent,
+            body=soul.body,
+            soul=self.soul_dir,
+            remote=self.remote,
+            state=state(life),
+            pid=self.pid,
+            since=self.since,
+            last_pass=None if last is None else {
+                "at": iso(life.last_at) or "", "outcome": last.outcome, "sentence": last.sentence
+            },
+            last_pull=iso(life.last_pull),
+            last_push=iso(life.last_push),
+            pending=() if last is None else last.pending,
+            held=_held(life),
+            problem=_problem(life),
+            **self._of_history(soul),
+        )  # fmt: skip
+
+    def _of_history(self, soul: Soul) -> dict[str, Any]:
+        tip, remote = soul.head(), soul.seen.recall("remote")
+        if (tip, remote) != self._moved or not self._history:
+            self._history = of_history(soul, tip, remote)
+            self._moved = (tip, remote)
+        return self._history
+
+
+def of_history(soul: Soul, tip: str | None, remote: str | None) -> dict[str, Any]:
+    """What the refs and the tree of main say: tips, distance, conflicts, lease, bodies."""
+    tree = soul.tree_of(tip)
+    return {
+        "tip": tip,
+        "remote_tip": remote,
+        "ahead": _count(soul, tip, remote),
+        "behind": _count(soul, remote, tip),
+        "conflicts": len(conflicts.listed(soul)),
+        "lease": _lease(soul, tree),
+        "bodies": _bodies(soul, tree),
+    }
+
+
+def state(life: Life) -> str:
+    """One of the words of `status --json`."""
+    last = life.last
+    if life.paused:
+        return "paused"
+    if life.syncing or last is None:
+        return "syncing"
+    if life.problem is not None:
+        return "waiting" if isinstance(life.problem, Transient | StandOff) else "refused"
+    if last.pending:
+        return "settling"
+    return "idle"
+
+
+def _count(soul: Soul, tip: str | None, since: str | None) -> int:
+    if tip is None or tip == since:
+        return 0
+    number = 0
+    for _ in soul.repo.log(tip, since):
+        number += 1
+        if number >= COUNTED:
+            break
+    return number
+
+
+def _held(life: Life) -> list[dict[str, str]]:
+    held = life.last.held if life.last is not None else {}
+    return [{"path": path, "rule": rule, "reason": reason} for path, (rule, reason) in sorted(held.items())]
+
+
+def _problem(life: Life) -> dict[str, Any] | None:
+    problem = life.problem
+    if problem is None:
+        if not life.warnings:
+            return None
+        problem = SoulError("; ".join(life.warnings), kind="config", advice="Changes are still found by looking.")
+    kind = problem.kind if problem.kind not in ("busy", "rule", "usage", "lease") else "internal"
+    return {
+        "kind": kind,
+        "message": problem.message,
+        "advice": problem.advice,
+        "since": iso(life.problem_since) or iso(life.last_at),
+        "next_try": iso(life.next_try),
+    }
+
+
+def _lease(soul: Soul, tree: str) -> dict[str, Any] | None:
+    file = soul.repo.entry(tree, layout.LEASE)
+    content = soul.repo.read(file.oid) if file is not None and file.regular else None
+    found = lease.read(content)
+    if found is None or content is None:
+        return None
+    ours = soul.seen.recall("lease")
+    mine = bool(ours) and ours["content"].encode() == content
+    return {"body": found.body, "until": iso(found.until / 1000), "mine": mine}
+
+
+def _bodies(soul: Soul, tree: str) -> list[dict[str, Any]]:
+    rows = []
+    for path, file in soul.repo.files(tree, "bodies"):
+        fields = bodies.read(soul.repo.read(file.oid)) if file.regular and path.endswith(".json") else None
+        if fields is not None:
+            name = path[len("bodies/") : -len(".json")]
+            rows.append({"body": name, "kind": str(fields.get("kind", "")), "last_seen": _text(fields.get("lastSeen"))})
+    return rows
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def iso(seconds: float | None) -> str | None:
+    """An instant as ISO 8601 UTC; None stays None, and so does an instant beyond the calendar."""
+    if seconds is None:
+        return None
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -1,0 +1,25 @@
+"""`accept-remote`: a person's decision after the remote's history was rewritten; both sides are shown first."""
+
+from __future__ import annotations
+
+import argparse
+
+from bridge.commands import wiring
+from bridge.commands.context import Context
+from bridge.core.words import readable
+
+
+def run(arguments: argparse.Namespace, context: Context) -> int:
+    """Show both sides, or accept the remote's. Raises Refused when it was not rewritten."""
+    settings = context.settings(arguments.agent)
+    choice = "merge" if arguments.merge else "theirs" if arguments.theirs else None
+    answer = wiring.request(settings, context, {"command": "accept-remote", "choice": choice})
+    lines = [f"only here ({len(answer['only_here'])} shown):", *(f"  {each}" for each in answer["only_here"])]
+    lines += [f"only on the remote ({len(answer['only_there'])} shown):"]
+    lines += [f"  {each}" for each in answer["only_there"]]
+    if choice is None:
+        lines.append("Choose: soul-bridge accept-remote --merge (keep both histories) or --theirs")
+    else:
+        lines.append(f"Done: {answer['sentence']} What main was is kept at {answer['kept']}.")
+    context.answer(answer, "\n".join(readable(line) for line in lines))
+    return 0

@@ -1,0 +1,202 @@
+"""`init`: key and configuration, then, once the remote answers, join or fill it. Safe to repeat at any point."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import uuid
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from bridge.adapters import config, control, keys
+from bridge.adapters.remote import Remote
+from bridge.app import onboarding, requests
+from bridge.app.soul import Order, Soul
+from bridge.app.sync import run as run_pass
+from bridge.commands import hostkey, wiring
+from bridge.commands.context import Context
+from bridge.core import address, bodies
+from bridge.core.errors import Refused, SoulError, Transient, Unusable
+from bridge.core.model import Commit
+
+PAUSE = 3.0  # seconds between tries with --wait
+RETRIED = ("auth", "network")
+
+
+class NothingYet:
+    """The objects of a repository that is not there yet: enough to ask whether this body may write."""
+
+    def has(self, oid: str) -> bool:
+        """No object is here."""
+        return False
+
+    def is_ancestor(self, old: str, new: str) -> bool:
+        """No history is here."""
+        return False
+
+    def info(self, commit: str) -> Commit:
+        """Never asked for by a probe."""
+        self._unasked()
+
+    def receive(self, chunks: Iterable[bytes]) -> None:
+        """Never asked for by a probe."""
+        self._unasked()
+
+    def pack(self, new: str, have: Collection[str]) -> bytes:
+        """Never asked for by a probe."""
+        self._unasked()
+
+    def _unasked(self) -> NoReturn:
+        raise AssertionError("a probe asks for no objects")
+
+
+def run(arguments: argparse.Namespace, context: Context) -> int:
+    """Bring an agent to this machine. Raises what keeps it from being done; the same call goes on from there."""
+    settings = _settings(arguments, context)
+    if control.ask(context.places.control_socket(settings.agent), _asked(settings, "sync"), wiring.ANSWERED):
+        context.answer(_document(settings, "running"), f"{settings.agent} already runs here and is synchronised.")
+        return 0
+    public = _key(settings)
+    config.save(context.places, settings)
+    if not arguments.offline:
+        deadline = context.clock.boottime() + (arguments.wait or 0.0)
+        hostkey.trust(settings, context, arguments.host_key)
+        _authorised(settings, context, public, deadline)
+    with wiring.opened(settings, context, create=True) as found:
+        outcome = _connect(found.soul, arguments, settings)
+    document = {**_document(settings, "ready"), **outcome}
+    context.answer(document, _words(settings, outcome, arguments.offline))
+    return 0
+
+
+def _settings(arguments: argparse.Namespace, context: Context) -> config.Settings:
+    """The settings of this call, or those of an earlier one, which must not say anything else."""
+    places, agent = context.places, arguments.agent
+    soul = Path(arguments.soul).expanduser().absolute() if arguments.soul else None
+    if places.config_file(agent).exists():
+        settings = config.load(places, agent)
+        given = {"remote": arguments.remote, "body": arguments.body, "soul": soul}
+        other = {name: value for name, value in given.items() if value and str(value) != str(getattr(settings, name))}
+        if other:
+            name, value = next(iter(other.items()))
+            raise Unusable(
+                f"{agent} is already configured with {name} {getattr(settings, name)}, not {value}",
+                advice=f"Nothing was changed. Leave --{name} out, or change it in {places.config_file(agent)}.",
+            )
+    else:
+        settings = _new_settings(arguments, context, soul)
+    address.parse(settings.remote)
+    onboarding.refuse_place(settings.soul, places.home, [places.config, places.keys, settings.key.parent])
+    return settings
+
+
+def _new_settings(arguments: argparse.Namespace, context: Context, soul: Path | None) -> config.Settings:
+    places, agent = context.places, arguments.agent
+    if not arguments.remote:
+        raise Unusable(
+            f"{agent} is not configured yet: --remote is needed",
+            kind="usage",
+            advice=f"soul-bridge init {agent} --remote git@HOST:OWNER/{agent}.soul.git",
+        )
+    body = arguments.body or onboarding.body_name(platform.node())
+    for what, name in (("agent", agent), ("body", body)):
+        if not bodies.is_name(name):
+            raise Unusable(
+                f"{name!r} cannot be the name of {'an agent' if what == 'agent' else 'a body'}: "
+                "lower-case letters, digits and -, at most 40, not beginning with -",
+                kind="usage",
+                rule="FORM-1" if what == "agent" else "FORM-6",
+                advice="Nothing was written. Choose another name.",
+            )
+    place = soul or places.soul_dir(agent)
+    return config.Settings(agent, body, place, address.parse(arguments.remote).text, places.key_file(agent, body))
+
+
+def _key(settings: config.Settings) -> keys.PublicKey:
+    if not settings.key.exists():
+        return keys.generate(settings.key, f"{settings.agent}.{settings.body} soul-bridge")
+    return keys.load(settings.key, settings.soul).public
+
+
+def _authorised(settings: config.Settings, context: Context, public: keys.PublicKey, deadline: float) -> None:
+    """Prove that this body may write, trying again until the deadline. Raises Refused with what to paste where."""
+    remote = Remote(wiring.access(settings, context.places), NothingYet(), context.clock)
+    told = False
+    try:
+        while True:
+            try:
+                remote.probe_write()
+                return
+            except (Refused, Transient) as error:
+                shown = _shown(settings, public, error)
+                if error.kind not in RETRIED or context.clock.boottime() >= deadline:
+                    raise shown from error
+                if not told:
+                    context.say(f"{shown.message}\n{shown.advice}\n\nwaiting for it …")
+                    told = True
+            context.clock.sleep(PAUSE)
+    finally:
+        remote.close()
+
+
+def _shown(settings: config.Settings, public: keys.PublicKey, error: SoulError) -> SoulError:
+    if isinstance(error, Refused) and error.kind == "auth":
+        return onboarding.not_authorised(address.parse(settings.remote), public.line, settings.agent, error)
+    return error
+
+
+def _connect(soul: Soul, arguments: argparse.Namespace, settings: config.Settings) -> dict[str, Any]:
+    """Join or fill, then one whole synchronisation."""
+    if soul.seen.recall("birth") is None:
+        born = {"id": str(uuid.uuid4()), "created": int(soul.clock.now() * 1000)}
+        soul.seen.remember("birth", {**born, "display_name": arguments.display_name})
+    if arguments.offline:
+        soul.seen.remember("alone", True)
+        return requests.report(requests.settle(soul, False, _offline(soul)))
+    if soul.seen.recall("remote") is None and not arguments.take_over:
+        _refuse_taken_name(soul, settings)
+    outcome = requests.settle(soul, False, lambda order: run_pass(soul, order))
+    if outcome.problem is not None:
+        raise outcome.problem
+    return requests.report(outcome)
+
+
+def _offline(soul: Soul) -> Callable[[Order], Any]:
+    def run(order: Order) -> Any:
+        return run_pass(soul, Order(order.hints, order.waive, order.now, remote=False, publish=False))
+
+    return run
+
+
+def _refuse_taken_name(soul: Soul, settings: config.Settings) -> None:
+    head = soul.head()
+    look = soul.remote.fetch([head] if head else [])
+    file = soul.repo.entry(soul.tree_of(look.tip), f"bodies/{settings.body}.json") if look.tip else None
+    fields = bodies.read(soul.repo.read(file.oid)) if file is not None and file.regular else None
+    host = (fields or {}).get("host")
+    if isinstance(host, str) and host and soul.host and host != soul.host:
+        raise onboarding.other_host(settings.agent, settings.body, host, soul.host)
+
+
+def _asked(settings: config.Settings, command: str) -> dict[str, Any]:
+    return {"agent": settings.agent, "command": command, "now": False}
+
+
+def _document(settings: config.Settings, state: str) -> dict[str, Any]:
+    return {
+        "agent": settings.agent,
+        "body": settings.body,
+        "soul": str(settings.soul),
+        "remote": settings.remote,
+        "key": str(settings.key),
+        "state": state,
+    }
+
+
+def _words(settings: config.Settings, outcome: dict[str, Any], offline: bool) -> str:
+    lines = [f"{settings.agent} lives in {settings.soul} (body {settings.body}): {outcome['sentence']}"]
+    if offline:
+        lines.append(f"The remote was not asked. When it can be: soul-bridge init {settings.agent}")
+    lines.append(f"Keep it in sync:  soul-bridge run {settings.agent}      (as a service: see README, systemd)")
+    return "\n".join(lines)

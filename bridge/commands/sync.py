@@ -1,0 +1,26 @@
+"""`sync`: one pass now, told in one sentence."""
+
+from __future__ import annotations
+
+import argparse
+
+from bridge.commands import wiring
+from bridge.commands.context import Context
+from bridge.core.errors import EXIT_CODES
+from bridge.core.words import readable
+
+
+def run(arguments: argparse.Namespace, context: Context) -> int:
+    """Synchronise once; the exit code says what stood in the way, paths that wait are no failure."""
+    settings = context.settings(arguments.agent)
+    answer = wiring.request(settings, context, {"command": "sync", "now": arguments.now})
+    problem = answer.pop("problem", None)
+    lines = [answer["sentence"]]
+    lines += [f"  held: {item['path']}: {item['reason']} ({item['rule']})" for item in answer["held"]]
+    if problem is not None:
+        told = {key: problem[key] for key in ("kind", "rule", "message", "advice")}
+        context.answer({**answer, "error": told}, readable("\n".join(lines)))
+        context.say(f"  next: {problem['advice']}" if problem["advice"] else "  local work is safe")
+        return EXIT_CODES[problem["kind"]]
+    context.answer(answer, readable("\n".join(lines)))
+    return 0

@@ -1,0 +1,156 @@
+"""One soul with its real adapters behind the ports: shared by the commands that need it."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from bridge import __version__
+from bridge.adapters import config, control, hosts, keys
+from bridge.adapters.events import Events
+from bridge.adapters.lock import Lock
+from bridge.adapters.remote import Access, Remote
+from bridge.adapters.repo import Repo
+from bridge.adapters.seen import Seen
+from bridge.adapters.tree import Tree, prepare_process
+from bridge.app import requests
+from bridge.app.soul import Limits, Soul
+from bridge.commands.context import Context
+from bridge.core import address
+from bridge.core.errors import Refused
+
+PRIVATE = "soul-bridge"  # our folder in the git directory
+MARK = "checkout"  # in the state directory: the id that the checkout must carry
+ANSWERED = 900.0  # seconds for a daemon to do what a command asks
+
+
+@dataclass
+class Opened:
+    """A soul and the lock that makes this process its only owner."""
+
+    soul: Soul
+    lock: Lock
+    settings: config.Settings
+    close: Callable[[], None]
+
+
+def access(settings: config.Settings, places: config.Places) -> Access:
+    """How this body gets in: its own key, checked at every login, and the pinned host keys."""
+    parsed = address.parse(settings.remote)
+    known = hosts.KnownHosts(places.known_hosts)
+    return Access(
+        parsed,
+        lambda: keys.load(settings.key, settings.soul),
+        lambda: known.lookup(parsed.known_host_key_name),
+    )
+
+
+def lock_of(settings: config.Settings, places: config.Places) -> Lock:
+    """The locks of one soul: in its state directory, and in its git directory once there is one."""
+    places.state_dir(settings.agent).mkdir(mode=0o700, parents=True, exist_ok=True)
+    paths = [places.lock_file(settings.agent)]
+    if (settings.soul / ".git").is_dir():
+        paths.append(settings.soul / ".git" / PRIVATE / "lock")
+    return Lock(*paths)
+
+
+def open_soul(settings: config.Settings, context: Context, lock: Lock, *, create: bool = False) -> Opened:
+    """The soul, its adapters open. `create`: make the git directory where there is none (`init`).
+
+    The caller holds `lock`. Raises Refused when there is no usable checkout.
+    """
+    prepare_process()
+    places, clock = context.places, context.clock
+    git_dir = settings.soul / ".git"
+    fresh = create and not git_dir.exists()
+    if fresh:
+        settings.soul.mkdir(parents=True, exist_ok=True)
+        repo = Repo.create(settings.soul)
+    elif not git_dir.is_dir():
+        raise Refused(
+            f"there is no soul in {settings.soul}",
+            kind="config",
+            rule="GUARD-2",
+            advice=f"Nothing was changed. Run `soul-bridge init {settings.agent}` to bring it here.",
+        )
+    else:
+        repo = Repo.open(settings.soul)
+    private = git_dir / PRIVATE
+    private.mkdir(mode=0o700, exist_ok=True)
+    seen = Seen(private / "seen.db")
+    tree = Tree(settings.soul, private, clock, _mark(settings, places, private))
+    events = Events(places.events_file(settings.agent), settings.agent, settings.body, clock)
+    soul = Soul(
+        agent=settings.agent,
+        body=settings.body,
+        repo=repo,
+        seen=seen,
+        remote=Remote(access(settings, places), repo, clock),
+        tree=tree,
+        clock=clock,
+        facts=events,
+        limits=limits(settings),
+        host=platform.node() or None,
+        version=__version__,
+    )
+
+    def close() -> None:
+        soul.remote.close()
+        seen.close()
+        repo.close()
+        lock.release()
+
+    return Opened(soul, lock, settings, close)
+
+
+def limits(settings: config.Settings) -> Limits:
+    """The durations and sizes that passes go by."""
+    return Limits(settings.settle, settings.guard, settings.heartbeat, settings.hold_back_over)
+
+
+def _mark(settings: config.Settings, places: config.Places, private: Any) -> str | None:
+    """The id by which the state directory knows this checkout again (GUARD-2), made at the first opening."""
+    path = places.state_dir(settings.agent) / MARK
+    inside = private / "id"
+    with contextlib.suppress(OSError):
+        return path.read_text("ascii").strip()
+    with contextlib.suppress(OSError):
+        known = inside.read_text("ascii").strip()
+        path.write_text(known + "\n", "ascii")
+        return known
+    made = str(uuid.uuid4())
+    inside.write_text(made + "\n", "ascii")
+    path.write_text(made + "\n", "ascii")
+    return made
+
+
+@contextlib.contextmanager
+def opened(settings: config.Settings, context: Context, *, create: bool = False) -> Iterator[Opened]:
+    """The soul under its lock, for one command; closed at the end."""
+    lock = lock_of(settings, context.places)
+    lock.acquire()
+    try:
+        found = open_soul(settings, context, lock, create=create)
+        with contextlib.suppress(AttributeError):
+            found.soul.repo.recover()  # type: ignore[attr-defined]
+    except BaseException:
+        lock.release()
+        raise
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def request(settings: config.Settings, context: Context, words: dict[str, Any]) -> dict[str, Any]:
+    """Have the daemon do something, or do it here when none runs. Raises the SoulError that comes of it."""
+    words = {"agent": settings.agent, **words}
+    answer = control.ask(context.places.control_socket(settings.agent), words, ANSWERED)
+    if answer is not None:
+        return answer
+    with opened(settings, context) as found:
+        return requests.answer(found.soul, words)
