@@ -1,0 +1,201 @@
+"""The git program, run so that it obeys nobody but us: a cleaned environment, and a git directory of our own.
+
+A child gets GIT_DIR = `<git dir>/soul-bridge/skeleton`: its own HEAD, config and refs over the checkout's objects.
+So `.git/config`, hooks, replace refs, grafts and attributes of the checkout are never read, and what git reads
+instead is written here. What a `-c` cannot switch off (`include.path`, `filter.*`, `remote.*`, `url.*.insteadOf`,
+`alias.*`, `extensions.*`) has no place left to stand in. The `-c` list is the second line, for a child that is
+run in the checkout all the same. Alternates are refused, not ignored: git would follow them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from bridge.core import errors
+
+# What a child may know of the world around it; all of GIT_*, SSH_*, LD_* and XDG_* stays behind.
+_KEPT = ("PATH", "TMPDIR")
+
+_FIXED = {
+    "LC_ALL": "C",
+    "HOME": "/nonexistent",
+    "XDG_CONFIG_HOME": "/nonexistent",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_SYSTEM": "/dev/null",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "false",
+    "SSH_ASKPASS": "false",
+    "GIT_ALLOW_PROTOCOL": "ssh",
+    "GIT_PROTOCOL_FROM_USER": "0",
+    "GIT_LITERAL_PATHSPECS": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_GRAFT_FILE": "/dev/null",
+    "GIT_PAGER": "cat",
+    "GIT_EDITOR": "false",
+}
+
+_SETTINGS = (
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.pager=cat",
+    "core.askPass=false",
+    "core.editor=false",
+    "core.attributesFile=/dev/null",
+    "core.excludesFile=/dev/null",
+    "core.alternateRefsCommand=false",
+    "core.commitGraph=false",
+    "core.protectHFS=true",
+    "core.protectNTFS=true",
+    "credential.helper=",
+    "diff.external=",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "gpg.program=false",
+    "commit.gpgSign=false",
+    "push.gpgSign=false",
+    "submodule.recurse=false",
+    "fetch.recurseSubmodules=false",
+    "transfer.bundleURI=false",
+    "uploadpack.packObjectsHook=",
+    "protocol.allow=never",
+    "protocol.ssh.allow=always",
+    "pack.threads=1",
+)
+
+_SKELETON_CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a child ended: exit code (negative: the signal), and what it said, at most as much as was asked for."""
+
+    code: int
+    stdout: bytes
+    stderr: bytes
+
+    @property
+    def words(self) -> str:
+        """What the child said on stderr, as text."""
+        return self.stderr.decode("utf-8", "replace").strip()
+
+
+def clean_environment() -> dict[str, str]:
+    """Environment of every git or ssh child: nothing inherited but PATH and TMPDIR, no configuration, no prompt."""
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    return {"PATH": os.defpath, **kept, **_FIXED}
+
+
+def git_command(args: Sequence[str], directory: str | Path | None = None) -> list[str]:
+    """The argv of a git child with everything switched off that could run something.
+
+    `directory`: the one path whose owner need not be this user, when the child runs in a checkout.
+    """
+    safe = ("safe.directory=", f"safe.directory={directory}") if directory is not None else ()
+    options = [part for setting in (*_SETTINGS, *safe) for part in ("-c", setting)]
+    return ["git", "--no-replace-objects", "--literal-pathspecs", "--no-pager", *options, *args]
+
+
+def refuse_alternates(git_dir: str | Path) -> None:
+    """Raise Refused(AUTH-7) when the object directory leans on another one, which git would follow blindly."""
+    for name in ("alternates", "http-alternates"):
+        path = Path(git_dir, "objects", "info", name)
+        if os.path.lexists(path):
+            raise errors.Refused(
+                f"{path} makes this checkout lean on another object directory, which is not trusted;"
+                " the files are safe, nothing was read from there",
+                kind="rule",
+                rule="AUTH-7",
+                advice=f"bring the objects here, then let go of it: git repack -a -d && rm {path}",
+            )
+
+
+def skeleton(git_dir: str | Path, refs: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+    """Environment for a git child that sees the checkout's objects and these refs, and none of its configuration.
+
+    The private git directory is made, or its refs replaced, on every call. Raises Refused(AUTH-7) on alternates,
+    Transient(kind="disk") when it cannot be written.
+    """
+    refuse_alternates(git_dir)
+    place = Path(git_dir, "soul-bridge", "skeleton")
+    listing = "# pack-refs with: sorted \n" + "".join(f"{oid} {name}\n" for name, oid in sorted(refs.items()))
+    try:
+        (place / "refs").mkdir(parents=True, exist_ok=True)
+        for name, text in (("config", _SKELETON_CONFIG), ("packed-refs", listing), ("HEAD", "ref: refs/heads/main\n")):
+            _put(place / name, text.encode("utf-8", "surrogateescape"))
+    except OSError as error:
+        raise errors.Transient(f"cannot write {place}: {error.strerror}", kind="disk") from error
+    return {
+        **clean_environment(),
+        "GIT_DIR": os.path.abspath(place),
+        "GIT_OBJECT_DIRECTORY": os.path.abspath(Path(git_dir, "objects")),
+    }
+
+
+def run_git(
+    args: Sequence[str], environment: Mapping[str, str], *, stdin: bytes = b"", deadline: float = 60.0, cwd: str = "/"
+) -> Outcome:
+    """Run git to its end, in a session of its own, at most `deadline` seconds; then the whole session is killed.
+
+    Raises Transient when it did not end in time, Unusable when there is no git.
+    """
+    child = start_git(args, environment, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        stdout, stderr = child.communicate(stdin, timeout=deadline)
+    except subprocess.TimeoutExpired as error:
+        raise errors.Transient(f"git {args[0]} did not end within {deadline:.0f} s", kind="busy") from error
+    finally:
+        end(child)
+    return Outcome(child.returncode, stdout, stderr)
+
+
+def start_git(
+    args: Sequence[str], environment: Mapping[str, str], *, cwd: str = "/", stdout: int = -3, stderr: int = -3
+) -> subprocess.Popen[bytes]:
+    """A running git child with a pipe to its stdin; end it with `end`. Raises Unusable when there is no git."""
+    try:
+        return subprocess.Popen(
+            git_command(args),
+            env=dict(environment),
+            cwd=cwd,
+            stdin=subprocess.PIPE,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        raise errors.Unusable("the program git was not found on PATH", advice="install git") from error
+
+
+def end(child: subprocess.Popen[bytes]) -> None:
+    """Make sure that a child, and all that it started, is gone and its pipes are closed."""
+    if child.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+    for pipe in (child.stdin, child.stdout, child.stderr):
+        if pipe is not None:
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
+
+
+def _put(path: Path, content: bytes) -> None:
+    """Write a small file whole, unless it is already so; two processes may do it at once."""
+    try:
+        if path.read_bytes() == content:
+            return
+    except FileNotFoundError:
+        pass
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    temporary.write_bytes(content)
+    temporary.replace(path)

@@ -1,0 +1,125 @@
+"""Received packs go through `git index-pack`: ids, structure and links are enforced, names are let in.
+
+Bad names (`.git`, `..`) and old sloppy heads are accepted by servers, so refusing them would stop every body for
+ever; TREE-7 keeps them in history and decides alone what reaches the disk.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import select
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import IO
+
+from bridge.adapters import gitenv
+from bridge.adapters.repo.packs import build, settle
+from bridge.core import errors
+
+_LENIENT = (
+    "hasDotgit", "hasDot", "hasDotdot", "fullPathname", "zeroPaddedFilemode", "missingSpaceBeforeDate", "badTimezone",
+    "zeroPaddedDate", "missingEmail", "missingSpaceBeforeEmail", "nulInCommit", "badFilemode", "gitmodulesSymlink",
+    "gitmodulesUrl", "gitmodulesPath", "gitmodulesName", "gitmodulesUpdate", "gitmodulesParse", "gitmodulesBlob",
+    "gitmodulesMissing", "gitmodulesLarge",
+)  # fmt: skip
+_UNKNOWN = re.compile(r"Unhandled message id: (\w+)", re.IGNORECASE)
+_WORDS_LENGTH = 4_000
+_SILENCE = 60.0  # seconds that index-pack may take no bytes
+
+
+def index_pack(git_dir: Path, chunks: Iterable[bytes], *, deadline: float = 600.0, limit: int | None = None) -> None:
+    """Bring a pack (thin ones too) into the object directory, checked and durable.
+
+    deadline: seconds that index-pack may take after the last byte. limit: bytes of pack accepted. Whatever `chunks`
+    raises ends the child and is passed on. Raises Refused(kind="internal") for a damaged or incomplete pack,
+    Transient for a full disk or a child that hangs.
+    """
+    environment = gitenv.skeleton(git_dir)
+    strict = _strict(str(git_dir))
+    with tempfile.TemporaryFile() as words:
+        child = gitenv.start_git(
+            ["index-pack", "--stdin", "--fix-thin", strict],
+            environment,
+            stdout=subprocess.DEVNULL,
+            stderr=words.fileno(),
+        )
+        try:
+            _feed(child, chunks, limit)
+            code = child.wait(deadline)
+        except subprocess.TimeoutExpired as error:
+            raise errors.Transient(f"git index-pack did not end within {deadline:.0f} s", kind="busy") from error
+        finally:
+            gitenv.end(child)
+        _judge(code, _tail(words))
+    settle(git_dir / "objects" / "pack")
+
+
+def _feed(child: subprocess.Popen[bytes], chunks: Iterable[bytes], limit: int | None) -> None:
+    """Hand the pack over. A child that stops reading has said why: the rest is not needed."""
+    pipe = child.stdin
+    if pipe is None:
+        raise ValueError("the child has no stdin")
+    descriptor = pipe.fileno()
+    os.set_blocking(descriptor, False)
+    total = 0
+    try:
+        for chunk in chunks:
+            total += len(chunk)
+            if limit is not None and total > limit:
+                raise errors.Refused(f"the pack is larger than {limit} bytes; nothing of it was kept", kind="rejected")
+            rest = memoryview(chunk)
+            while rest:
+                if not select.select([], [descriptor], [], _SILENCE)[1]:
+                    raise errors.Transient("git index-pack takes no bytes", kind="busy")
+                rest = rest[os.write(descriptor, rest[:65536]) :]
+        pipe.close()
+    except BrokenPipeError:
+        pass
+
+
+def _judge(code: int, words: str) -> None:
+    if code == 0:
+        return
+    if "No space left" in words or "Disk quota" in words:
+        raise errors.Transient(f"no room for what was received: {words}", kind="disk")
+    if code < 0:
+        raise errors.Transient(f"git index-pack was ended by signal {-code}", kind="busy")
+    raise errors.Refused(
+        f"the pack that was received is damaged or incomplete: {words}",
+        kind="rejected",
+        rule="REPO-7",
+        advice="nothing of it was kept; check the remote repository with `git fsck` on its host",
+    )
+
+
+def _tail(words: IO[bytes]) -> str:
+    size = words.seek(0, os.SEEK_END)
+    words.seek(max(0, size - _WORDS_LENGTH))
+    return words.read().decode("utf-8", "replace").strip()
+
+
+def _strict(git_dir: str) -> str:
+    """The option `--strict=…` that this git knows: one unknown message id is fatal to it."""
+    return _known(shutil.which("git") or "git", git_dir)
+
+
+@functools.lru_cache(maxsize=4)
+def _known(git: str, git_dir: str) -> str:
+    with tempfile.TemporaryDirectory() as place:
+        environment: Mapping[str, str] = {**gitenv.skeleton(git_dir), "GIT_OBJECT_DIRECTORY": place}
+        ids = list(_LENIENT)
+        while True:
+            option = "--strict=" + ",".join(f"{each}=ignore" for each in ids) if ids else "--strict"
+            outcome = gitenv.run_git(["index-pack", "--stdin", option], environment, stdin=build([]))
+            unknown = _UNKNOWN.search(outcome.words)
+            if outcome.code == 0 or not unknown:
+                return option
+            remaining = [each for each in ids if each.lower() != unknown[1].lower()]
+            if len(remaining) == len(ids):
+                return option
+            ids = remaining
