@@ -26,7 +26,7 @@ def first_contact(soul: Soul, progress: Progress, look: RemoteLook) -> tuple[str
     tree = soul.tree_of(theirs)
     names = {path.partition("/")[0] for path, _ in soul.repo.files(tree)}
     if not layout.is_soul(names, soul.repo.entry(tree, "agent.json") is not None):
-        raise publish.not_a_soul(sorted(names - layout.SOUL_NAMES))
+        raise publish.not_a_soul(sorted(name for name in names if not layout.is_soul([name], False)))
     head = soul.head()
     if head is None or not soul.repo.bases(head, theirs):
         _join(soul, progress, head, theirs)
@@ -47,7 +47,7 @@ def _join(soul: Soul, progress: Progress, head: str | None, theirs: str) -> None
     file = soul.repo.entry(tree, "agent.json")
     remote = soul.repo.read(file.oid) if file is not None and file.regular else None
     verdict = identity.join(local, remote, local_published=not _born_here(soul, local))
-    if verdict.refused:
+    if verdict.outcome is identity.Outcome.REFUSED:
         raise Refused(
             f"two different agents: this checkout is {verdict.local_id}, the remote is {verdict.remote_id}",
             kind="identity",
@@ -65,8 +65,8 @@ def _join(soul: Soul, progress: Progress, head: str | None, theirs: str) -> None
         soul.seen.remember("main", theirs)
     soul.facts.record("identity.adopted", id=verdict.remote_id)
     progress.notes.append("joined the soul that lives on the remote")
-    if local is not None and verdict.file is not None:
-        _settle_identity(soul, theirs, local, verdict.file, remote)
+    if local is not None and verdict.content is not None:
+        _settle_identity(soul, theirs, local, verdict.content, remote)
 
 
 def _settle_identity(soul: Soul, theirs: str, local: bytes, result: bytes, remote: bytes | None) -> None:
