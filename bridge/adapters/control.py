@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import socket
 import struct
@@ -21,6 +22,8 @@ REQUEST_LIMIT = 64 * 1024  # bytes of a line
 ANSWER_LIMIT = 16 * 1024 * 1024
 PATIENCE = 5.0  # seconds for a request to arrive and for an answer to be taken
 CONNECTIONS = 16  # at once; one more is told to come again
+
+_log = logging.getLogger(__name__)
 
 Answer = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -119,10 +122,9 @@ class Server:
             return self._answer(request)
         except SoulError as error:
             return _error(error)
-        except Exception as error:
-            # The one who asked must hear of it; the thread's end then leaves the traceback in the log.
-            _send(connection, _error(SoulError(f"the daemon failed: {type(error).__name__}: {error}")))
-            raise
+        except Exception as error:  # noqa: BLE001 - a bug: told to the one who asked, kept in the log
+            _log.exception("a request failed")
+            return _error(SoulError(f"the daemon failed: {type(error).__name__}: {error}"))
 
 
 def ask(path: Path, request: dict[str, Any], timeout: float) -> dict[str, Any] | None:
@@ -140,7 +142,9 @@ def ask(path: Path, request: dict[str, Any], timeout: float) -> dict[str, Any] |
         except OSError as error:
             raise Transient(f"{path} cannot be reached: {error}", kind="busy", advice="soul-bridge status") from error
         try:
-            connection.sendall(_encoded(request))
+            # Turned away before we spoke: the reason is there to be read all the same.
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                connection.sendall(_encoded(request))
             answer = json.loads(_line(connection, ANSWER_LIMIT))
         except TimeoutError as error:
             message = f"the daemon did not answer within {timeout:g} s; what was asked may still be done"
@@ -157,14 +161,15 @@ def ask(path: Path, request: dict[str, Any], timeout: float) -> dict[str, Any] |
 
 
 def _raised(error: Any) -> SoulError:
-    told = {key: str(error.get(key, "")) for key in ("kind", "rule", "message", "advice")} if error else {}
-    kind = told.get("kind", "")
+    fields = error if isinstance(error, dict) else {}
+    told = {key: str(fields.get(key, "")) for key in ("kind", "rule", "message", "advice")}
+    kind = told["kind"]
     family = Transient if kind in ("network", "busy", "disk") else Refused
     return family(
-        told.get("message") or "the daemon failed",
+        told["message"] or "the daemon failed",
         kind=kind if kind in EXIT_CODES else "internal",
-        rule=told.get("rule", ""),
-        advice=told.get("advice", ""),
+        rule=told["rule"],
+        advice=told["advice"],
     )
 
 

@@ -1,0 +1,206 @@
+"""A command and a daemon understand each other, and nobody else gets a word in."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridge.adapters import control
+from bridge.core.errors import Refused, SoulError, Transient
+
+
+class Holding:
+    def __init__(self, held: bool = True) -> None:
+        self.held = held
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """A daemon that knows a few words."""
+    if request["command"] == "refuse":
+        raise Refused("the key is refused", kind="auth", rule="AUTH-5", advice="soul-bridge key show")
+    if request["command"] == "wait":
+        time.sleep(5)
+    if request["command"] == "crash":
+        raise KeyError("oops")
+    return {"said": request["command"], "bytes": len(request.get("text", ""))}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "control.sock"
+
+
+@pytest.fixture
+def server(path: Path) -> Iterator[control.Server]:
+    made = control.Server(path, answer, Holding())
+    made.start()
+    yield made
+    made.close()
+
+
+def raw(path: Path, sent: bytes, shut: bool = False) -> dict[str, Any]:
+    """What comes back for these bytes."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(10)
+        connection.connect(str(path))
+        connection.sendall(sent)
+        if shut:
+            connection.shutdown(socket.SHUT_WR)
+        received = b"".join(iter(lambda: connection.recv(65536), b""))
+    found: dict[str, Any] = json.loads(received)
+    return found
+
+
+def test_a_request_is_answered(server: control.Server, path: Path) -> None:
+    assert control.ask(path, {"command": "sync", "text": "ü" * 1000}, 5) == {"said": "sync", "bytes": 1000}
+
+
+def test_where_no_daemon_is_there_is_no_answer(path: Path) -> None:
+    assert control.ask(path, {"command": "sync"}, 1) is None
+    assert control.ask(path.parent / "none" / "control.sock", {"command": "sync"}, 1) is None
+
+
+def test_the_daemons_own_error_arrives_as_it_was(server: control.Server, path: Path) -> None:
+    with pytest.raises(Refused) as caught:
+        control.ask(path, {"command": "refuse"}, 5)
+    assert caught.value.as_dict() == {
+        "kind": "auth", "rule": "AUTH-5", "message": "the key is refused", "advice": "soul-bridge key show"
+    }  # fmt: skip
+
+
+def test_a_fault_of_the_daemon_is_told_and_the_next_request_is_answered(
+    server: control.Server, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(SoulError, match="KeyError") as caught:
+        control.ask(path, {"command": "crash"}, 5)
+    assert caught.value.kind == "internal"
+    assert "Traceback" in caplog.text
+    assert control.ask(path, {"command": "again"}, 5) == {"said": "again", "bytes": 0}
+
+
+def test_a_slow_answer_is_not_waited_for_and_holds_nobody_up(server: control.Server, path: Path) -> None:
+    slow = threading.Thread(target=lambda: pytest.raises(Transient, control.ask, path, {"command": "wait"}, 0.5))
+    slow.start()
+    assert control.ask(path, {"command": "quick"}, 2) == {"said": "quick", "bytes": 0}
+    slow.join()
+
+
+@pytest.mark.parametrize(
+    "sent", [b"hello\n", b"[1]\n", b"\xff\n", b"{}" * 40_000 + b"\n", b'{"command": "x"}', b"[" * 60_000 + b"\n"]
+)
+def test_what_is_not_a_request_is_refused(server: control.Server, path: Path, sent: bytes) -> None:
+    assert raw(path, sent, shut=True)["error"]["kind"] == "usage"
+
+
+def test_a_silent_visitor_does_not_stay(server: control.Server, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "PATIENCE", 0.2)
+    assert raw(path, b'{"comm')["error"]["kind"] == "usage"
+
+
+def test_more_visitors_than_seats_are_told_to_come_again(server: control.Server, path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as first:
+        crowd = [first, *(socket.socket(socket.AF_UNIX) for _ in range(control.CONNECTIONS - 1))]
+        for one in crowd:
+            one.connect(str(path))
+        try:
+            with pytest.raises(Transient, match="too many"):
+                control.ask(path, {"command": "sync"}, 5)
+        finally:
+            for one in crowd:
+                one.close()
+
+
+def test_only_the_owner_may_use_the_socket(server: control.Server, path: Path) -> None:
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_ISSOCK(path.stat().st_mode)
+
+
+def test_another_user_is_refused_even_where_the_file_lets_him(
+    server: control.Server, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(Refused, match="only the user") as caught:
+        control.ask(path, {"command": "sync"}, 5)
+    assert caught.value.exit_code == 4
+
+
+def test_a_socket_is_born_private_whatever_the_umask(path: Path) -> None:
+    before = os.umask(0)
+    try:
+        server = control.Server(path, answer, Holding())
+        server.start()
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    server.close()
+
+
+def test_a_directory_deeper_than_a_socket_name_can_be_works(tmp_path: Path) -> None:
+    deep = tmp_path / ("d" * 100) / ("e" * 100) / "control.sock"
+    deep.parent.mkdir(parents=True)
+    assert control.ask(deep, {"command": "sync"}, 1) is None
+    server = control.Server(deep, answer, Holding())
+    server.start()
+    assert control.ask(deep, {"command": "sync"}, 5) == {"said": "sync", "bytes": 0}
+    server.close()
+    assert not deep.exists()
+
+
+def test_a_socket_that_a_dead_daemon_left_is_replaced_by_the_holder_of_the_lock(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(path))
+    assert control.ask(path, {"command": "sync"}, 1) is None
+    server = control.Server(path, answer, Holding())
+    server.start()
+    assert control.ask(path, {"command": "sync"}, 5) == {"said": "sync", "bytes": 0}
+    server.close()
+
+
+def test_without_the_lock_a_living_daemons_socket_is_left_alone(server: control.Server, path: Path) -> None:
+    with pytest.raises(Refused):
+        control.Server(path, answer, Holding(False)).start()
+    assert control.ask(path, {"command": "sync"}, 5) == {"said": "sync", "bytes": 0}
+
+
+def test_an_ending_daemon_does_not_take_its_successors_socket_away(path: Path) -> None:
+    old, new = control.Server(path, answer, Holding()), control.Server(path, answer, Holding())
+    old.start()
+    new.start()
+    old.close()
+    old.close()
+    assert control.ask(path, {"command": "sync"}, 5) == {"said": "sync", "bytes": 0}
+    new.close()
+    assert not path.exists()
+
+
+def test_a_place_where_no_socket_can_be_is_told(tmp_path: Path) -> None:
+    with pytest.raises(Transient) as caught:
+        control.Server(tmp_path / "none" / "control.sock", answer, Holding()).start()
+    assert caught.value.kind == "disk"
+
+
+@pytest.mark.parametrize("said", [b"", b'{"half', b"[1]\n", b"\xff\n", b'{"error": 5}\n', b'{"error": {}}\n'])
+def test_an_answer_that_makes_no_sense_is_an_error_not_a_traceback(path: Path, said: bytes) -> None:
+    def babble() -> None:
+        connection, _ = listening.accept()
+        with connection:
+            connection.recv(1000)
+            connection.sendall(said)
+
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen(1)
+        thread = threading.Thread(target=babble)
+        thread.start()
+        with pytest.raises(SoulError):
+            control.ask(path, {"command": "sync"}, 5)
+        thread.join()
