@@ -12,8 +12,8 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-from bridge.cli import main
 
+from bridge.cli import main
 from bridge.core.errors import EXIT_CODES
 
 ROOT = Path(__file__).parents[2]
@@ -95,6 +95,16 @@ def test_the_pages_name_every_command() -> None:
 def test_every_exit_code_is_told() -> None:
     table = set(re.findall(r"^\| `?(\d)`? \|", (ROOT / "README.md").read_text(), re.MULTILINE))
     assert {str(code) for code in EXIT_CODES.values()} | {"0"} == table
+
+
+def test_every_message_that_the_page_explains_is_one_that_the_program_prints() -> None:
+    page = (ROOT / "README.md").read_text()
+    section = page[page.index("## When it says") : page.index("## What it does not do")]
+    source = "\n".join(path.read_text() for path in (ROOT / "bridge").rglob("*.py"))
+    spoken = re.sub(r'"\s*f?"', "", source)
+    told = re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE)
+    assert len(told) > 20
+    assert [part for message in told for part in message.split("…") if part.strip(" ") not in spoken] == []
 
 
 def anchors(page: Path) -> set[str]:
