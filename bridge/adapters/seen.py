@@ -31,15 +31,15 @@ _PATIENCE = 10.0  # seconds another command may hold the database
 
 
 class Seen:
-    """The port `Seen` over one database file, for one thread at a time; see `open`.
+    """The port `Seen` over one database file, for one thread at a time; made when absent.
 
-    `lost`: where an unreadable database was moved to when this one was opened, or None.
+    A file that is damaged, or of another version, is moved aside; `lost` says where to, or is None.
+    Raises Transient(kind="disk") when the place cannot be written.
     """
 
-    def __init__(self, connection: sqlite3.Connection, lost: Path | None = None) -> None:
-        self._connection = connection
+    def __init__(self, path: str | Path) -> None:
         self._depth = 0
-        self.lost = lost
+        self._connection, self.lost = _open(Path(path))
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -119,11 +119,11 @@ class Seen:
 
 
 def open(path: str | Path) -> Seen:  # noqa: A001 - read as seen.open(path)
-    """The database at `path`, made when absent; one that is damaged, or of another version, is moved aside.
+    """The database at `path`; see `Seen`."""
+    return Seen(path)
 
-    Raises Transient(kind="disk") when the place cannot be written.
-    """
-    path = Path(path)
+
+def _open(path: Path) -> tuple[sqlite3.Connection, Path | None]:
     lost = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -136,7 +136,7 @@ def open(path: str | Path) -> Seen:  # noqa: A001 - read as seen.open(path)
         _settle(path.parent)
     except (OSError, sqlite3.Error, _Unreadable) as error:
         raise errors.Transient(f"cannot open {path}: {error}", kind="disk") from error
-    return Seen(connection, lost)
+    return connection, lost
 
 
 class _Unreadable(Exception):

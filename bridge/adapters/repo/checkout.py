@@ -18,7 +18,6 @@ from bridge.adapters.repo.store import Store, damaged
 from bridge.adapters.repo.trees import Trees
 from bridge.core import errors
 from bridge.core.model import CheckoutState, Commit, File, Kind, Touch
-from bridge.core.ports import Clock
 
 MAIN = "refs/heads/main"
 _CONFIG = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n"
@@ -39,9 +38,8 @@ _FORMATS = re.compile(rb"^\s*(objectformat\s*=\s*\"?sha256|refstorage\s*=\s*\"?r
 class Repo:
     """The port `Repo`; for one thread at a time. `git_dir`: where git keeps what it keeps."""
 
-    def __init__(self, git_dir: Path, clock: Clock) -> None:
+    def __init__(self, git_dir: Path) -> None:
         self.git_dir = git_dir
-        self._clock = clock
         self._refs = Refs(git_dir)
         self._load()
 
@@ -52,7 +50,7 @@ class Repo:
         self._index = Index(self.git_dir, self._store, self._trees)
 
     @classmethod
-    def open(cls, directory: str | Path, clock: Clock) -> Repo:
+    def open(cls, directory: str | Path) -> Repo:
         """The checkout at `directory`, whose owner the caller has looked at.
 
         Raises Refused: kind "internal" (REPO-7) when its git directory is missing or damaged, kind "rule" when it is
@@ -65,12 +63,12 @@ class Repo:
             if not (git_dir / name).is_dir():
                 raise damaged(f"{git_dir} has no {name}")
         _refuse_kinds(git_dir)
-        repo = cls(git_dir, clock)
+        repo = cls(git_dir)
         repo._refs.head()
         return repo
 
     @classmethod
-    def create(cls, directory: str | Path, clock: Clock) -> Repo:
+    def create(cls, directory: str | Path) -> Repo:
         """A new, empty git directory in `directory` (made when absent), HEAD on main, nothing else in it.
 
         Raises Refused(kind="rule") when there is one already, Transient(kind="disk").
@@ -91,12 +89,12 @@ class Repo:
             settle(place)
         except OSError as error:
             raise errors.Transient(f"cannot make {git_dir}: {error.strerror}", kind="disk") from error
-        return cls.open(place, clock)
+        return cls.open(place)
 
     def recover(self) -> list[str]:
         """Clear away what a crash left (locks, half-written packs, damaged loose objects), at a start, while holding
         the process lock; a sentence for each thing done. Raises Transient(kind="disk")."""
-        done = locks.recover(self.git_dir, self._clock.now())
+        done = locks.recover(self.git_dir)
         if done:
             self.reopen()
         return done
@@ -104,6 +102,11 @@ class Repo:
     def reopen(self) -> None:
         """Look at the packs afresh, after a repack or a receive by another."""
         self._store.reopen()
+
+    def close(self) -> None:
+        """Let go of the packs. New objects that were not flushed are forgotten."""
+        self.discard()
+        self._store.close()
 
     # --- refs --------------------------------------------------------------------------------------------------------
 
@@ -230,17 +233,13 @@ class Repo:
             reasons.append("HEAD is detached")
         elif head != MAIN:
             reasons.append(f"the branch {head.removeprefix('refs/heads/')} is checked out, not main")
-        try:
-            age = self._clock.now() - os.lstat(self.git_dir / "index.lock").st_mtime
-        except FileNotFoundError:
-            age = locks.STALE
-        if age < locks.STALE:
+        if locks.young(self.git_dir, self.git_dir / "index.lock"):
             reasons.append("another git holds index.lock")
         return CheckoutState(head, "; ".join(reasons))
 
     def index(self, expected: str | None, new: str, absent: Collection[str] = ()) -> None:
         """Bring git's index along from tree `expected` to tree `new`; see `Index.follow`. Never raises."""
-        self._index.follow(expected or "", new, absent)
+        self._index.follow(expected, new, absent)
 
 
 def _draft(draft: Path) -> None:

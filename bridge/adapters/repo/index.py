@@ -18,8 +18,9 @@ from pathlib import Path
 
 from bridge.adapters.repo.locks import locked
 from bridge.adapters.repo.store import Store
-from bridge.adapters.repo.trees import Trees, split
+from bridge.adapters.repo.trees import Diff, Trees, split
 from bridge.core import errors
+from bridge.core.layout import unsafe
 from bridge.core.model import File, blob_id
 
 _EXTENDED, _SKIP = 0x4000, 0x4000  # a bit of the first flags, a bit of the second ones
@@ -28,9 +29,6 @@ _DROPPED = (b"TREE", b"UNTR", b"FSMN", b"EOIE", b"IEOT")
 _KEPT = (b"REUC",)
 _UNKNOWN_STAT = bytes(40)
 _LARGEST = 64 << 20  # a larger working file is not read for its stat data; git will do it
-
-# Characters that HFS ignores in a name: with them `.git` can be spelled in many ways.
-_IGNORED = dict.fromkeys([0x200C, 0x200D, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
 
 
 class _Strange(Exception):
@@ -57,28 +55,31 @@ class Index:
         self._trees = trees
         self._state = _State()
 
-    def follow(self, expected: str, new: str, absent: Collection[str]) -> None:
+    def follow(self, expected: str | None, new: str, absent: Collection[str]) -> None:
         """Entries that are as in tree `expected` become as in `new`, others are somebody's staged work and stay.
 
-        absent: paths that are not in the working files on purpose; they get skip-worktree. Paths that no index may
+        expected: None when it is not known what the index was last brought to; then entries follow whose working
+        file is as in `new`, gone ones included. absent: paths that are not in the working files on purpose; they get skip-worktree. Paths that no index may
         hold (`.git`, `..`) are left out. Nothing happens, and nothing is raised, when the index is locked or strange.
         """
         try:
             with locked(self._git_dir, self._path, b"", attempts=1) as lock:
                 self._load()
-                changed = self._change(expected if self._state.mark else "", new, set(absent))
+                changed = self._change(expected, new, set(absent))
                 if changed:
                     self._store_index(lock, changed)
         except (OSError, errors.SoulError, _Strange):
             self._state = _State()
 
-    def _change(self, expected: str, new: str, absent: set[str]) -> set[bytes]:
+    def _change(self, expected: str | None, new: str, absent: set[str]) -> set[bytes]:
         """Change the cells of what differs; the names of those that did."""
         changed, added = set(), {}
-        for path, (old, file) in self._trees.diff(expected, new).items():
+        for path, (old, file) in self._differing(expected, new).items():
             key = _key(path)
             present = self._file(key)
-            if not _allowed(path) or self._conflicted(key) or present not in (old, file):
+            if unsafe(path) or self._conflicted(key):
+                continue
+            if present not in (old, file) and (expected is not None or not self._arrived(path, file)):
                 continue
             if file is None:
                 if present is not None:
@@ -93,6 +94,21 @@ class Index:
             if not self._blocked(key, names):
                 changed |= self._set(key, path, file, path in absent)
         return changed | self._skip(new, absent)
+
+    def _differing(self, expected: str | None, new: str) -> Diff:
+        """What the index may have to follow: all that the tree or the index holds when nothing is known of before."""
+        if expected is not None and self._state.mark:
+            return self._trees.diff(expected, new)
+        everything = self._trees.diff("", new)
+        for key in self._state.cells:
+            everything.setdefault(key[:-2].decode("utf-8", "surrogateescape"), (None, None))
+        return everything
+
+    def _arrived(self, path: str, file: File | None) -> bool:
+        """Whether the working file is what the new tree holds."""
+        if file is None:
+            return not os.path.lexists(self._git_dir.parent / path)
+        return file.regular and self._look(path, file) != _UNKNOWN_STAT
 
     def _set(self, key: bytes, path: str, file: File, skip: bool) -> set[bytes]:
         """Make one cell; the stat data are those of the working file when it holds exactly this."""
@@ -282,12 +298,3 @@ def _mark(found: os.stat_result) -> tuple[int, int, int]:
 
 def _key(path: str) -> bytes:
     return b"/".join(split(path)) + b"\0\0"
-
-
-def _allowed(path: str) -> bool:
-    """Whether git takes the path into an index at all; what it refuses would break a person's next command."""
-    for part in path.split("/"):
-        plain = part.translate(_IGNORED).lower().rstrip(". ")
-        if plain in ("", ".git", "git~1") or "\0" in part or part.lower().startswith((".git:", ".git::$")):
-            return False
-    return True

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,7 +45,18 @@ def locked(git_dir: Path, path: Path, content: bytes, attempts: int = _ATTEMPTS)
         own.unlink(missing_ok=True)
 
 
-def recover(git_dir: Path, now: float) -> list[str]:
+def young(git_dir: Path, lock: Path) -> bool:
+    """Whether a lock file is there and was made in the last 10 minutes. Raises Transient(kind="disk")."""
+    try:
+        made = lock.lstat().st_mtime
+        return _now(git_dir) - made < STALE
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise errors.Transient(f"cannot look at {lock}: {error.strerror}", kind="disk") from error
+
+
+def recover(git_dir: Path) -> list[str]:
     """Clear away what a crash left, while holding the process lock: a sentence for each thing done.
 
     Locks and half-written packs of ours go at once, those of others after 10 minutes; damaged loose objects are moved
@@ -52,9 +64,18 @@ def recover(git_dir: Path, now: float) -> list[str]:
     Raises Transient(kind="disk") when something cannot be moved.
     """
     try:
+        now = _now(git_dir)
         return [*_locks(git_dir, now), *_half_packs(git_dir, now), *_damaged_objects(git_dir)]
     except OSError as error:
         raise errors.Transient(f"cannot clear {git_dir} up: {error.strerror}", kind="disk") from error
+
+
+def _now(git_dir: Path) -> float:
+    """The time by which the file system stamps its files: ages are told by the clock that made them."""
+    place = git_dir / "soul-bridge"
+    place.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=place) as file:
+        return os.fstat(file.fileno()).st_mtime
 
 
 def _take(lock: Path, own: Path, content: bytes, attempts: int) -> int:

@@ -135,6 +135,12 @@ class Store:
         self.new = {}
         self._weight = 0
 
+    def close(self) -> None:
+        """Let go of the packs and of all that was read."""
+        self._packs = pygit2.Odb()
+        self._recent.clear()
+        self._recent_weight = 0
+
     def _pack_time(self) -> int:
         return os.stat(self.directory / "pack").st_mtime_ns
 
