@@ -6,6 +6,7 @@ they were lost.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 from bridge.app.soul import Soul
@@ -45,10 +46,15 @@ def listed(soul: Soul) -> list[Conflict]:
         if commit.time < oldest:
             continue
         for blob, path in commits.lost_trailers(commit.message):
-            id = commits.conflict_id(blob, path)
+            id = identify(blob, path)
             if id not in closed and id not in found and soul.repo.has(blob):
                 found[id] = Conflict(id, path, commit.body, commit.time, commit.oid, blob)
     return [one for one in found.values() if not _stands(soul, tree, one)]
+
+
+def identify(blob: str, path: str) -> str:
+    """The id of a lost version: the same on every body."""
+    return hashlib.sha256(f"{blob} {path}".encode("utf-8", "surrogateescape")).hexdigest()[:SHORT]
 
 
 def _stands(soul: Soul, tree: str, conflict: Conflict) -> bool:

@@ -16,7 +16,7 @@ from bridge.app.soul import Order, Soul
 from bridge.app.sync import run as run_pass
 from bridge.commands import hostkey, wiring
 from bridge.commands.context import Context
-from bridge.core import address, bodies
+from bridge.core import address, bodies, identity
 from bridge.core.errors import Refused, SoulError, Transient, Unusable
 from bridge.core.model import Commit
 
@@ -101,7 +101,7 @@ def _new_settings(arguments: argparse.Namespace, context: Context, soul: Path | 
         )
     body = arguments.body or onboarding.body_name(platform.node())
     for what, name in (("agent", agent), ("body", body)):
-        if not bodies.is_name(name):
+        if not identity.NAME.fullmatch(name):
             raise Unusable(
                 f"{name!r} cannot be the name of {'an agent' if what == 'agent' else 'a body'}: "
                 "lower-case letters, digits and -, at most 40, not beginning with -",
