@@ -25,12 +25,10 @@ _LARGEST = 1024 * 1024  # bytes of errors.log before it begins anew
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code. `argv` without the program's name (default: what was typed)."""
-    argv = list(sys.argv[1:] if argv is None else argv)
     for stream in (sys.stdout, sys.stderr):
         _tolerant(stream)
-    context = Context(config.locate(), "--json" in argv, sys.stdout, sys.stderr)
     try:
-        code = _dispatch(argv, context)
+        code = run(sys.argv[1:] if argv is None else argv, config.locate(), sys.stdout, sys.stderr)
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader has gone: nothing more can be said to it, not even at exit.
@@ -41,7 +39,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _dispatch(argv: Sequence[str], context: Context) -> int:
+def run(argv: Sequence[str], places: config.Places, out: TextIO, err: TextIO) -> int:
+    """Run one command with these places and streams; returns its exit code. Raises KeyboardInterrupt, BrokenPipeError.
+
+    `--help` and `--version` print to the real standard output and raise SystemExit(0).
+    """
+    own = argv[: argv.index("--")] if "--" in argv else argv
+    context = Context(places, "--json" in own, out, err)
     try:
         arguments = _arguments(argv, context)
         command = importlib.import_module(f"bridge.commands.{arguments.module}")
