@@ -5,29 +5,35 @@ Asked from the top down, as git does: what is below an ignored directory is not 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
 from dataclasses import dataclass
+from pathlib import Path
 
 from pathspec import GitIgnoreSpec
 
-from bridge.adapters.tree.place import FILE, SHORT_OF
+from bridge.adapters.tree.place import DIRECTORY, FILE, SHORT_OF, parts_of
+from bridge.core import layout
 
 # A .gitignore longer than this is not read: nobody wrote it.
 _LONGEST = 1 << 20
-# The tree's own entries are recorded even where a pattern names them (TREE-4).
-_OWN = re.compile(
-    r"\.soul-spec\.json|\.gitattributes|\.gitignore|README\.md|agent\.json|SOUL\.md|memories/(MEMORY|USER)\.md"
-    r"|(journal|notes|bodies)/\.gitkeep|bodies/[a-z0-9-]+\.json|locks/consolidation\.json"
-    r"|journal/[a-z0-9-]+/\d{4}-\d\d-\d\d(-[^/]*)?\.md"
-)
-_OWN_DIRECTORY = re.compile(r"memories|journal(/[a-z0-9-]+)?|notes|bodies|locks")
+_PLACEHOLDERS = {f"{directory}/.gitkeep" for directory in layout.DIRECTORIES}
+_JOURNAL = re.compile(r"journal/[^/]+/\d{4}-\d\d-\d\d(-[^/]*)?\.md")
+_OWN_DIRECTORY = re.compile(r"memories|journal(/[^/]+)?|notes|bodies|locks")
 
 
 def is_own(path: str) -> bool:
-    """Whether the path is an entry of the tree that no pattern can take out."""
-    return _OWN.fullmatch(path) is not None
+    """Whether the path is an entry of the tree itself, recorded even where a pattern names it (TREE-4)."""
+    return (
+        layout.is_fixed(path)
+        or layout.is_required(path)
+        or layout.is_body(path)
+        or path == layout.LEASE
+        or path in _PLACEHOLDERS
+        or _JOURNAL.fullmatch(path) is not None
+    )
 
 
 def may_hold_own(directory: str) -> bool:
@@ -118,3 +124,34 @@ class Ignoring:
             return known[1]
         finally:
             os.close(descriptor)
+
+
+def ignored(root: Path, path: str, ignoring: Ignoring) -> bool:
+    """Whether the `.gitignore` files on the way to a path, as they are now, ignore it or a directory above it.
+
+    Raises OSError when the root is gone, Held for a path that is not safe.
+    """
+    if is_own(path):
+        return False
+    names = parts_of(path)
+    levels: Levels = ()
+    with contextlib.ExitStack() as stack:
+        directory: int | None = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        here = ""
+        for name in names:
+            if directory is not None:
+                stack.callback(os.close, directory)
+                levels = ignoring.deeper(levels, directory, here)
+            here = f"{here}/{name}" if here else name
+            if ignores(levels, here if here == path else f"{here}/"):
+                return True
+            if directory is not None and here != path:
+                directory = _opened(directory, name)
+    return False
+
+
+def _opened(directory: int, name: str) -> int | None:
+    try:
+        return os.open(name, DIRECTORY, dir_fd=directory)
+    except OSError:
+        return None  # no deeper patterns to be had; those above still count

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from bridge.adapters.tree.exchange import stamp_of, translated
 from bridge.adapters.tree.ignore import Ignoring, Levels, ignores, is_own, may_hold_own
-from bridge.adapters.tree.place import DIRECTORY, SHORT_OF, folded, is_link_error, kind_of
+from bridge.adapters.tree.place import DIRECTORY, SHORT_OF, is_link_error, kind_of, mounts_below
 from bridge.core.errors import Moved
 from bridge.core.model import Look, SeenEntry, Stamp
 
@@ -282,12 +282,8 @@ class Walk:
         except OSError as error:
             self._failed(path, error)
             return None
-        if (
-            folds
-            and name not in os.listdir(directory)
-            and any(folded(n) == folded(name) for n in os.listdir(directory))
-        ):
-            return None  # another name answered for it
+        if folds and name not in os.listdir(directory):
+            return None  # another name of the same letters answered for it
         return status
 
     def _enter(self, directory: int, name: str, path: str, opened: list[int]) -> bool:
@@ -326,24 +322,6 @@ def _has(directory: int, name: str) -> bool:
     except OSError:
         return False
     return True
-
-
-def mounts_below(root: Path) -> frozenset[str]:
-    """Paths below the root that are mount points, bind mounts included; empty where the system does not tell."""
-    try:
-        with open("/proc/self/mountinfo", "rb") as table:
-            lines = table.read().splitlines()
-    except OSError:
-        return frozenset()
-    top = os.fsencode(os.path.realpath(root)).rstrip(b"/") + b"/"
-    found = set()
-    for line in lines:
-        place = line.split(b" ", 5)[4]
-        if b"\\" in place:
-            place = re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8)]), place)
-        if place.startswith(top):
-            found.add(os.fsdecode(place[len(top) :]))
-    return frozenset(found)
 
 
 def look(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from bridge.adapters.tree.exchange import sync_directory, translated
+from bridge.core import layout
 from bridge.core.errors import Held
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -66,8 +67,12 @@ def way(root: Path, path: str, *, make: bool = False, folds: bool = False) -> It
     Transient(kind="disk").
     """
     *above, name = parts_of(path)
-    if make and len(os.fsencode(root / path)) > LONGEST:
-        raise Held(f"{path} is not written: its path is too long for this system", rule="TREE-7")
+    if make:
+        reason = layout.unsafe(path)
+        if reason is None and len(os.fsencode(root / path)) > LONGEST:
+            reason = "the path is too long for this system"
+        if reason is not None:
+            raise Held(f"{path!r} is not written: {reason}", rule="TREE-7")
     with contextlib.ExitStack() as stack:
         try:
             opened = [os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
@@ -114,18 +119,13 @@ def exists(directory: int, name: str) -> bool:
     return True
 
 
-def folded(name: str) -> str:
-    """What stays of a name where case and composition do not count."""
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
-
-
 def refuse_twin(directory: int, name: str, path: str) -> None:
     """Raise Held(rule="TREE-7") when the directory has another name that a folding file system takes for this one."""
     there = os.listdir(directory)
     if name in there:
         return
     for each in there:
-        if folded(each) == folded(name):
+        if layout.fold(each) == layout.fold(name):
             raise Held(f"{path} is not written: {each!r} is the same name on this file system", rule="TREE-7")
 
 
@@ -151,3 +151,21 @@ def kind_of(mode: int) -> str:
 def is_link_error(error: OSError) -> bool:
     """Whether opening as a directory failed because something else stands there."""
     return error.errno in (errno.ELOOP, errno.ENOTDIR)
+
+
+def mounts_below(root: Path) -> frozenset[str]:
+    """Paths below the root that are mount points, bind mounts included; empty where the system does not tell."""
+    try:
+        with open("/proc/self/mountinfo", "rb") as table:
+            lines = table.read().splitlines()
+    except OSError:
+        return frozenset()
+    top = os.fsencode(os.path.realpath(root)).rstrip(b"/") + b"/"
+    found = set()
+    for line in lines:
+        place = line.split(b" ", 5)[4]
+        if b"\\" in place:
+            place = re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8)]), place)
+        if place.startswith(top):
+            found.add(os.fsdecode(place[len(top) :]))
+    return frozenset(found)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bridge.adapters.tree import exchange, place
 from bridge.adapters.tree.exchange import stamp_of, translated
-from bridge.adapters.tree.ignore import Ignoring
+from bridge.adapters.tree.ignore import Ignoring, ignored
 from bridge.adapters.tree.look import look
 from bridge.adapters.tree.out import Note, Out
 from bridge.adapters.tree.place import FILE, Place
@@ -23,13 +23,15 @@ from bridge.core.ports import Clock
 # they write goes on being kept (GUARD-4).
 PATIENCE = 60.0
 
+Swap = Callable[[int, str, int, str, Callable[[str], None]], None]
+
 
 class Tree:
     """Working files below `root`; `private` is `<git dir>/soul-bridge`, where what left its name is kept.
 
     `known_id`: the id this checkout must carry, None where none is known yet. `folds`: whether names that differ in
-    case only are the same here, None to find out. `checkpoint` is called with a name before each effect that others
-    can see; a test that raises there has killed the program.
+    case only are the same here, None to find out. `swap`: how two names change places. `checkpoint` is called with a
+    name before each effect that others can see; a test that raises there has killed the program.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class Tree:
         known_id: str | None = None,
         *,
         folds: bool | None = None,
+        swap: Swap = exchange.swap,
         checkpoint: Callable[[str], None] = lambda name: None,
     ) -> None:
         self.checkpoint = checkpoint
@@ -47,6 +50,7 @@ class Tree:
         self._root, self._private, self._clock = root, private, clock
         self._known_id = known_id
         self._folds = folds
+        self._swap = swap
         self._out = Out(private, clock, lambda name: self.checkpoint(name))
         self._ignoring = Ignoring()
         self._waiting: dict[str, float] = {}
@@ -113,6 +117,13 @@ class Tree:
             aside = self._private.relative_to(self._root).as_posix()
         return look(self._root, aside, known, hints, self._ignoring, self._folding())
 
+    def ignored(self, path: str) -> bool:
+        """See the port. Raises Moved when the checkout is gone."""
+        try:
+            return ignored(self._root, path, self._ignoring)
+        except OSError as error:
+            raise translated(error, path) from error
+
     def read(self, path: str, limit: int) -> Reading:
         """See the port."""
         with place.way(self._root, path) as way:
@@ -160,7 +171,7 @@ class Tree:
                     self._out.note(out, number, note)
                     self._expect(way, path, seen, present)
                     self.checkpoint("replace.exchange")
-                    exchange.swap(out, number, way.directory, way.name, self.checkpoint)
+                    self._swap(out, number, way.directory, way.name, self.checkpoint)
                     stamp = _after(before, os.fstat(made))
                 finally:
                     os.close(made)
