@@ -9,11 +9,15 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from bridge.app.soul import Soul
+from bridge.app.soul import MAIN
 from bridge.core import commits
+from bridge.core.errors import Refused
+from bridge.core.ports import Repo
 
 DAYS = 90
 SHORT = 12  # hex digits of an id
+SKEWED = 7 * 86400.0  # seconds by which a commit may be older than one it follows
+CLOSING = (commits.RESTORED, commits.DISMISSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,28 +32,38 @@ class Conflict:
     blob: str
 
 
-def listed(soul: Soul) -> list[Conflict]:
-    """Open ones of the last 90 days, newest first."""
-    head = soul.head()
+def listed(repo: Repo, now: float) -> list[Conflict]:
+    """Open ones of the last 90 days, newest first. now: seconds since the epoch."""
+    head = repo.tip(MAIN)
     if head is None:
         return []
-    oldest = soul.clock.now() - DAYS * 86400
-    tree = soul.tree_of(head)
+    oldest = now - DAYS * 86400
+    tree = repo.info(head).tree
     closed: set[str] = set()
     found: dict[str, Conflict] = {}
-    for commit in soul.repo.log(head):
-        if commit.time < oldest - 86400 * 7:
+    for commit in repo.log(head):
+        if commit.time < oldest - SKEWED:
             break
-        for key, value in commits.trailers(commit.message):
-            if key in (commits.RESTORED, commits.DISMISSED):
-                closed.add(value.strip())
-        if commit.time < oldest:
-            continue
-        for blob, path in commits.lost_trailers(commit.message):
+        closed |= {value for key, value in commits.trailers(commit.message) if key in CLOSING}
+        for blob, path in commits.lost_trailers(commit.message) if commit.time >= oldest else ():
             id = identify(blob, path)
-            if id not in closed and id not in found and soul.repo.has(blob):
+            if id not in closed and id not in found and repo.has(blob):
                 found[id] = Conflict(id, path, commit.body, commit.time, commit.oid, blob)
-    return [one for one in found.values() if not _stands(soul, tree, one)]
+    return [one for one in found.values() if not _stands(repo, tree, one)]
+
+
+def pick(repo: Repo, now: float, words: str) -> Conflict:
+    """The open conflict that an id or its beginning names. Raises Refused when none or several do."""
+    found = [one for one in listed(repo, now) if one.id.startswith(words.lower())] if len(words) >= 4 else []
+    if len(found) != 1:
+        what = "no lost version has" if not found else f"{len(found)} lost versions have"
+        raise Refused(
+            f"{what} the id {words!r}",
+            kind="rule",
+            rule="MERGE-6",
+            advice="Nothing was changed. `soul-bridge conflicts` lists them.",
+        )
+    return found[0]
 
 
 def identify(blob: str, path: str) -> str:
@@ -57,6 +71,6 @@ def identify(blob: str, path: str) -> str:
     return hashlib.sha256(f"{blob} {path}".encode("utf-8", "surrogateescape")).hexdigest()[:SHORT]
 
 
-def _stands(soul: Soul, tree: str, conflict: Conflict) -> bool:
-    file = soul.repo.entry(tree, conflict.path)
+def _stands(repo: Repo, tree: str, conflict: Conflict) -> bool:
+    file = repo.entry(tree, conflict.path)
     return file is not None and file.oid == conflict.blob

@@ -65,7 +65,7 @@ def of_history(soul: Soul, tip: str | None, remote: str | None) -> dict[str, Any
         "remote_tip": remote,
         "ahead": _count(soul, tip, remote),
         "behind": _count(soul, remote, tip),
-        "conflicts": len(conflicts.listed(soul)),
+        "conflicts": len(conflicts.listed(soul.repo, soul.clock.now())),
         "lease": _lease(soul, tree),
         "bodies": _bodies(soul, tree),
     }

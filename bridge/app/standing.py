@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bridge.app.soul import MAIN, Progress, Soul
+from bridge.app.soul import KNOWN, MAIN, Progress, Soul
 from bridge.core import publish
 from bridge.core.errors import Moved, Refused
 from bridge.core.model import Presence
@@ -46,7 +46,7 @@ def presence(soul: Soul) -> None:
 
 def settle_main(soul: Soul, progress: Progress) -> None:
     """Accept commits a person made on main; put main back when a person moved it elsewhere."""
-    known, tip = soul.seen.recall("main"), soul.head()
+    known, tip = soul.seen.recall(KNOWN), soul.repo.tip(MAIN)
     verdict = publish.main_moved(known, tip, soul.repo.is_ancestor)
     if verdict is publish.Main.PUT_BACK:
         if tip is not None:
@@ -54,7 +54,15 @@ def settle_main(soul: Soul, progress: Progress) -> None:
         soul.repo.move(MAIN, tip, known)
         progress.notes.append("main was moved by hand; it was put back and the files are read as they are")
     elif verdict is publish.Main.ACCEPT:
-        soul.seen.remember("main", tip)
+        soul.seen.remember(KNOWN, tip)
+
+
+def advance(soul: Soul, expected: str | None, new: str) -> None:
+    """Move main from where we left it to a commit made durable before. Raises StandOff and Moved, moving nothing."""
+    soul.repo.flush()
+    stand_off(soul)
+    soul.repo.move(MAIN, expected, new)
+    soul.seen.remember(KNOWN, new)
 
 
 def keep(soul: Soul, commit: str) -> None:
@@ -62,3 +70,11 @@ def keep(soul: Soul, commit: str) -> None:
     name = publish.KEEP + commit
     if soul.repo.tip(name) is None:
         soul.repo.move(name, None, commit)
+
+
+def advance(soul: Soul, head: str | None, commit: str) -> None:
+    """Make a commit durable and main point at it, only if nobody is at work here and main is still `head`."""
+    soul.repo.flush()
+    stand_off(soul)
+    soul.repo.move(MAIN, head, commit)
+    soul.seen.remember("main", commit)

@@ -71,12 +71,7 @@ def open_soul(settings: config.Settings, context: Context, lock: Lock, *, create
         settings.soul.mkdir(parents=True, exist_ok=True)
         repo = Repo.create(settings.soul)
     elif not git_dir.is_dir():
-        raise Refused(
-            f"there is no soul in {settings.soul}",
-            kind="config",
-            rule="GUARD-2",
-            advice=f"Nothing was changed. Run `soul-bridge init {settings.agent}` to bring it here.",
-        )
+        raise _no_soul(settings)
     else:
         repo = Repo.open(settings.soul)
     private = git_dir / PRIVATE
@@ -105,6 +100,27 @@ def open_soul(settings: config.Settings, context: Context, lock: Lock, *, create
         lock.release()
 
     return Opened(soul, lock, settings, close)
+
+
+@contextlib.contextmanager
+def reading(settings: config.Settings) -> Iterator[Repo]:
+    """The repository, for a command that only reads history: no lock, no remote. Raises Refused without one."""
+    if not (settings.soul / ".git").is_dir():
+        raise _no_soul(settings)
+    repo = Repo.open(settings.soul)
+    try:
+        yield repo
+    finally:
+        repo.close()
+
+
+def _no_soul(settings: config.Settings) -> Refused:
+    return Refused(
+        f"there is no soul in {settings.soul}",
+        kind="config",
+        rule="GUARD-2",
+        advice=f"Nothing was changed. Run `soul-bridge init {settings.agent}` to bring it here.",
+    )
 
 
 def limits(settings: config.Settings) -> Limits:

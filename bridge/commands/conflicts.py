@@ -1,0 +1,30 @@
+"""`conflicts`: versions that lost a merge; `--dismiss ID` takes one off the list."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+
+from bridge.app import conflicts
+from bridge.app.reporting import iso
+from bridge.commands import wiring
+from bridge.commands.context import Context
+from bridge.core.words import readable
+
+
+def run(arguments: argparse.Namespace, context: Context) -> int:
+    """Print or dismiss. Raises Refused for an id that names none."""
+    settings = context.settings(arguments.agent)
+    if arguments.dismiss:
+        answer = wiring.request(settings, context, {"command": "dismiss", "id": arguments.dismiss})
+        context.answer(answer, f"{arguments.dismiss} is off the list; its version stays in history")
+        return 0
+    with wiring.reading(settings) as repo:
+        rows = [{**asdict(one), "at": iso(one.at)} for one in conflicts.listed(repo, context.clock.now())]
+    lines = [
+        f"{row['id']}  {(row['at'] or '')[:16].replace('T', ' ')}  {row['body']:<10} {row['path']}" for row in rows
+    ]
+    if lines:
+        lines.append("Bring one back: soul-bridge restore ID; take it off the list: soul-bridge conflicts --dismiss ID")
+    context.answer(rows, "\n".join(readable(line) for line in lines) or "no version lost a merge in the last 90 days")
+    return 0
