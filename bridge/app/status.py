@@ -10,7 +10,7 @@ import json
 import os
 import threading
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -160,8 +160,10 @@ def _standing(document: Mapping[str, Any], now: float) -> str:
         return f"{_count(ahead, 'commit')} not pushed{since or ' yet'}{cause}{more}"
     if problem:
         return f"not in sync{since}{cause}{more}"
-    if document.get("remote_tip") is None or document.get("last_pull") is None:
+    if document.get("remote_tip") is None:
         return f"the remote has not answered yet: nothing is known about it{more}"
+    if document.get("last_pull") is None:
+        return f"nothing to push, but the remote has not been heard of yet{more}"
     when = ago(document["last_pull"], now)
     if behind:
         return f"{_count(behind, 'commit')} of the remote not merged yet, as of {when}{more}"
@@ -204,7 +206,10 @@ def ago(at: str | None, now: float) -> str:
     """How long before `now`, roughly; "never" for None, "just now" for under a second and for times ahead."""
     if at is None:
         return "never"
-    passed = now - _seconds(at)
+    then = _seconds(at)
+    if then is None:
+        return f"at {at!r}"
+    passed = now - then
     for unit, length, until in (("d", 86400, 172800), ("h", 3600, 7200), ("min", 60, 120), ("s", 1, 1)):
         if passed >= until:
             return f"{int(passed // length)} {unit} ago"
@@ -213,7 +218,10 @@ def ago(at: str | None, now: float) -> str:
 
 def moment(at: str, now: float) -> str:
     """A time on this machine's wall: 09:14 within a day, Tue 09:14 within six, else with the date."""
-    then, present = _local(_seconds(at)), _local(now)
+    seconds = _seconds(at)
+    if seconds is None:
+        return repr(at)
+    then, present = _local(seconds), _local(now)
     if then.date() == present.date():
         return f"{then:%H:%M}"
     if abs(then - present) < timedelta(days=6):
@@ -226,8 +234,13 @@ _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 def _local(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds).astimezone()
+    return datetime.fromtimestamp(seconds, UTC).astimezone()
 
 
-def _seconds(at: str) -> float:
-    return datetime.fromisoformat(at).timestamp()
+def _seconds(at: object) -> float | None:
+    """Seconds since the epoch; None for what is no time, as another body may have written it."""
+    try:
+        found = datetime.fromisoformat(str(at))
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
