@@ -10,6 +10,7 @@ from __future__ import annotations
 import bisect
 import hashlib
 import os
+import re
 import stat
 import struct
 from collections.abc import Collection, Iterable
@@ -20,7 +21,7 @@ from bridge.adapters.repo.locks import locked
 from bridge.adapters.repo.store import Store
 from bridge.adapters.repo.trees import Diff, Trees, split
 from bridge.core import errors
-from bridge.core.layout import unsafe
+from bridge.core.layout import PASSED_OVER
 from bridge.core.model import File, blob_id
 
 _EXTENDED, _SKIP = 0x4000, 0x4000  # a bit of the first flags, a bit of the second ones
@@ -59,8 +60,9 @@ class Index:
         """Entries that are as in tree `expected` become as in `new`, others are somebody's staged work and stay.
 
         expected: None when it is not known what the index was last brought to; then entries follow whose working
-        file is as in `new`, gone ones included. absent: paths that are not in the working files on purpose; they get skip-worktree. Paths that no index may
-        hold (`.git`, `..`) are left out. Nothing happens, and nothing is raised, when the index is locked or strange.
+        file is as in `new`, gone ones included. absent: paths that are not in the working files on purpose; they get
+        skip-worktree. Paths that git takes into no index (`.git`, `..`) are left out. Nothing happens, and nothing is
+        raised, when the index is locked or strange.
         """
         try:
             with locked(self._git_dir, self._path, b"", attempts=1) as lock:
@@ -77,7 +79,7 @@ class Index:
         for path, (old, file) in self._differing(expected, new).items():
             key = _key(path)
             present = self._file(key)
-            if unsafe(path) or self._conflicted(key):
+            if _refused(path) or self._conflicted(key):
                 continue
             if present not in (old, file) and (expected is not None or not self._arrived(path, file)):
                 continue
@@ -298,3 +300,14 @@ def _mark(found: os.stat_result) -> tuple[int, int, int]:
 
 def _key(path: str) -> bytes:
     return b"/".join(split(path)) + b"\0\0"
+
+
+def _refused(path: str) -> bool:
+    """Whether git takes no such path into an index; everything else stays in it, or a commit would remove it."""
+    if "\0" in path:
+        return True
+    for name in path.split("/"):
+        shown = re.split(r"[:\\]", name.translate(PASSED_OVER))[0].rstrip(". ").lower()
+        if name in ("", ".", "..") or shown in (".git", "git~1"):
+            return True
+    return False
