@@ -6,7 +6,6 @@ from typing import Any
 
 from bridge.app import publishing, sync
 from bridge.app.recording import changed, describe
-from bridge.app.requests import deed
 from bridge.app.soul import MAIN, Order, Soul
 from bridge.app.standing import keep, stand_off
 from bridge.core import merge, publish
@@ -16,7 +15,6 @@ from bridge.core.model import Triple
 SHOWN = 10
 
 
-@deed("accept-remote")
 def accept(soul: Soul, words: dict[str, Any]) -> dict[str, Any]:
     """Show both sides, or accept the remote's with `choice` "merge" or "theirs".
 

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bridge.app import sync
-from bridge.app.requests import deed
 from bridge.app.soul import Order, Soul
 from bridge.core import layout, lease, publish
 from bridge.core.errors import AnswerLost, Moved, Refused, SoulError, Transient
@@ -20,7 +19,6 @@ TRIES = 10
 MEMORY = "lease"
 
 
-@deed("lease show")
 def show(soul: Soul, words: dict[str, Any]) -> dict[str, Any]:
     """Who holds the lease, by the remote: {"lease": {body, until, mine} or None}."""
     tip = _look(soul)
@@ -32,19 +30,16 @@ def show(soul: Soul, words: dict[str, Any]) -> dict[str, Any]:
     return {"lease": _shape(body, until, isinstance(verdict, lease.Mine))}
 
 
-@deed("lease acquire")
 def acquire(soul: Soul, words: dict[str, Any]) -> dict[str, Any]:
     """Take the lease, or renew it when it is ours. Raises Refused(kind="lease") when another body holds it."""
     return {"lease": _write(soul, must_be_mine=False)}
 
 
-@deed("lease renew")
 def renew(soul: Soul, words: dict[str, Any]) -> dict[str, Any]:
     """Extend our lease. Raises Refused(kind="lease") when it is not ours."""
     return {"lease": _write(soul, must_be_mine=True)}
 
 
-@deed("lease release")
 def release(soul: Soul, words: dict[str, Any]) -> dict[str, Any]:
     """Give our lease up, with everything recorded so far. Raises Refused(kind="lease") when it is not ours."""
     _pass(soul)

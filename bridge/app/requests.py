@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from bridge.app import sync
+from bridge.app import accepting, leasing, sync, undoing
 from bridge.app.soul import Order, Progress, Soul
 from bridge.core.errors import Transient, Unusable
 
@@ -15,17 +15,17 @@ SETTLING = 20.0  # seconds that `sync` waits at most for files that are being wr
 
 Pass = Callable[[Order], sync.Outcome]
 Deed = Callable[[Soul, dict[str, Any]], dict[str, Any]]
-DEEDS: dict[str, Deed] = {}
-
-
-def deed(name: str) -> Callable[[Deed], Deed]:
-    """Register what a request of this name does: `(soul, words) -> answer`, raising SoulError."""
-
-    def register(function: Deed) -> Deed:
-        DEEDS[name] = function
-        return function
-
-    return register
+DEEDS: dict[str, Deed] = {
+    "restore": undoing.restore,
+    "dismiss": undoing.dismiss,
+    "revert": undoing.revert,
+    "forget": undoing.forget,
+    "accept-remote": accepting.accept,
+    "lease show": leasing.show,
+    "lease acquire": leasing.acquire,
+    "lease renew": leasing.renew,
+    "lease release": leasing.release,
+}
 
 
 def answer(soul: Soul, words: dict[str, Any]) -> dict[str, Any]:

@@ -70,11 +70,3 @@ def keep(soul: Soul, commit: str) -> None:
     name = publish.KEEP + commit
     if soul.repo.tip(name) is None:
         soul.repo.move(name, None, commit)
-
-
-def advance(soul: Soul, head: str | None, commit: str) -> None:
-    """Make a commit durable and main point at it, only if nobody is at work here and main is still `head`."""
-    soul.repo.flush()
-    stand_off(soul)
-    soul.repo.move(MAIN, head, commit)
-    soul.seen.remember("main", commit)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from bridge.app import conflicts, history, recording, sync
-from bridge.app.requests import deed
 from bridge.app.soul import Order, Soul
 from bridge.app.standing import advance
 from bridge.core import bodies, commits, entries, identity, layout
@@ -17,7 +16,6 @@ TRIES = 5
 SAFE = "Nothing was changed."
 
 
-@deed("restore")
 def restore(soul: Soul, words: dict[str, Any]) -> dict[str, Any]:
     """Bring back a lost version (`id`), or a path as a commit had it (`commit`, `path`)."""
 
@@ -40,7 +38,6 @@ def restore(soul: Soul, words: dict[str, Any]) -> dict[str, Any]:
     return _do(soul, decide)
 
 
-@deed("dismiss")
 def dismiss(soul: Soul, words: dict[str, Any]) -> dict[str, Any]:
     """Take a lost version off the list; it stays in history."""
 
@@ -51,7 +48,6 @@ def dismiss(soul: Soul, words: dict[str, Any]) -> dict[str, Any]:
     return _do(soul, decide)
 
 
-@deed("forget")
 def forget(soul: Soul, words: dict[str, Any]) -> dict[str, Any]:
     """Take a dead body out of the registry; its journal stays."""
 
@@ -66,7 +62,6 @@ def forget(soul: Soul, words: dict[str, Any]) -> dict[str, Any]:
     return _do(soul, decide)
 
 
-@deed("revert")
 def revert(soul: Soul, words: dict[str, Any]) -> dict[str, Any]:
     """Take back what one commit did: memories by entry, other files only where nothing happened since."""
 
