@@ -12,6 +12,7 @@ import contextlib
 import errno
 import logging
 import os
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -48,12 +49,16 @@ _CHANGES: list[type[FileSystemEvent]] = [
 # The only place where the library tells that events were dropped, or that watches could not be set again.
 _LOGGERS = ("watchdog.observers.inotify_c", "watchdog.observers.inotify")
 
+# While nothing is watched, everything is looked at so often; while only some folders are not, so often (seconds).
+BLIND = 5.0
+PARTLY_BLIND = 60.0
+
 OnHint = Callable[[str | None], None]
 OnRead = Callable[[str], None]
 
 _LIMIT = (
-    "The limit of inotify watches is reached: {count} of {all} folders are not watched and are looked at every few"
-    " minutes only. Raise it: sudo sysctl fs.inotify.max_user_watches=1048576"
+    "The limit of inotify watches is reached: {count} of {all} folders are not watched and are looked at once"
+    " a minute only. Raise it: sudo sysctl fs.inotify.max_user_watches=1048576"
     " (to keep it: put fs.inotify.max_user_watches=1048576 into /etc/sysctl.d/90-soul-bridge.conf)"
 )
 _INSTANCES = (
@@ -72,38 +77,52 @@ class Watch:
     """
 
     def __init__(self, root: Path, on_hint: OnHint, on_read: OnRead | None = None) -> None:
+        self.blind, self.partly_blind = BLIND, PARTLY_BLIND
         self._root = root
         self._on_hint = on_hint
         self._on_read = on_read
         self._session: _Session | None = None
         self._overflow = _Overflow(lambda: on_hint(None))
         self._trouble = ""
+        self._started = False
+        self._stopped = threading.Event()
+        self._pulse: threading.Thread | None = None
         self._unwatched: tuple[int, int] = (0, 0)
 
     def start(self) -> None:
         """Begin watching; what cannot be watched is in `problems`. Never raises for a limit or a missing folder."""
+        self._started = True
         self._overflow.attach()
         # The library warns when a folder is watched twice, which happens when one is made while it is being added.
         warnings.filterwarnings("ignore", message="Callback with id", category=RuntimeWarning)
         self._open()
         self._count()
+        self._beat()
 
     def stop(self) -> None:
-        """End watching; a second time does nothing."""
+        """End watching: no hint comes afterwards. A second time does nothing."""
+        self._started = False
+        self._stopped.set()
+        if self._pulse is not None:
+            self._pulse.join()
+            self._pulse = None
         self._overflow.detach()
         self._close()
 
     def check(self) -> None:
-        """Compare with the world: begin again if the watcher died or another folder stands there; count what is not
-        watched. Meant for every few minutes, with the full look; gives the hint None when it had to begin again."""
-        if self._session is None or not self._session.sound():
-            self._close()
-            self._open()
-            self._on_hint(None)
+        """Compare with the world: begin again, with the hint None, if the watcher died or another folder stands
+        there; count the folders that are not watched."""
+        self._mend()
         self._count()
+        self._beat()
 
     def problems(self) -> list[str]:
-        """Why hints may be missing, each with its remedy; empty when all is well."""
+        """Why hints may be missing, each with its remedy; empty when all is well. Call it from one thread only: it
+        begins again what broke, and counts when folders came or went since the last count."""
+        self._mend()
+        if self._session is not None and self._session.folders_changed:
+            self._count()
+        self._beat()
         found = [self._trouble] if self._trouble else []
         if self._unwatched[0]:
             found.append(_LIMIT.format(count=self._unwatched[0], all=self._unwatched[1]))
@@ -111,8 +130,27 @@ class Watch:
 
     @property
     def degraded(self) -> bool:
-        """Whether somebody should look at everything every few seconds, because hints are known to be missing."""
+        """Whether hints are known to be missing; the hint None comes by the clock as long as they are."""
         return bool(self._trouble) or self._unwatched[0] > 0
+
+    def _beat(self) -> None:
+        """Hint by the clock as long as what should give hints cannot."""
+        if self._started and self.degraded and (self._pulse is None or not self._pulse.is_alive()):
+            self._stopped.clear()
+            self._pulse = threading.Thread(target=self._beating, name="watch-pulse", daemon=True)
+            self._pulse.start()
+
+    def _beating(self) -> None:
+        while self.degraded and not self._stopped.wait(self.blind if self._trouble else self.partly_blind):
+            self._on_hint(None)
+
+    def _mend(self) -> None:
+        if self._started and (self._session is None or not self._session.sound()):
+            self._close()
+            self._open()
+            # Only success is news: failing again must not make passes follow each other without a pause.
+            if self._session is not None and self._session.sound():
+                self._on_hint(None)
 
     def _open(self) -> None:
         try:
@@ -131,6 +169,7 @@ class Watch:
         if self._session is None:
             self._unwatched = (0, 0)
             return
+        self._session.folders_changed = False
         watched, folders = _watched_inodes(), list(_folders(self._root))
         missing = 0 if watched is None else sum(inode not in watched for inode in folders)
         self._unwatched = (missing, len(folders))
@@ -139,11 +178,14 @@ class Watch:
 class _Session(FileSystemEventHandler):
     """One observer and its schedules. After construction only the observer's thread changes `_schedules`.
 
+    `folders_changed`: a folder came, went or moved since somebody last set it to False.
+
     Raises OSError when not even an inotify instance is to be had.
     """
 
     def __init__(self, root: Path, on_hint: OnHint, on_read: OnRead | None) -> None:
         self.trouble = ""
+        self.folders_changed = False
         self._root = os.path.abspath(root)
         self._on_hint = on_hint
         self._on_read = on_read
@@ -184,6 +226,7 @@ class _Session(FileSystemEventHandler):
                     self._on_read(relative)
             return
         folder = isinstance(event, (DirCreatedEvent, DirDeletedEvent, DirMovedEvent))
+        self.folders_changed |= folder
         for path in paths:
             if path == self._root:
                 self._again()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from bridge.core import layout
 from bridge.core.errors import Held, Moved, Transient
 from bridge.core.model import File, Leftover, Look, Presence, Reading, SeenEntry, Stamp, blob_id
 from bridge.core.ports import Clock
@@ -30,7 +31,8 @@ class FakeTree(Files):
     """The port `Tree` over two dictionaries.
 
     `full` and `readonly` make every change fail as a full or read-only disk does; `folding` makes names that differ
-    only in case the same; `locked` holds paths whose `<file>.lock` somebody has; `state` is what `presence` answers.
+    only in case the same; `locked` holds paths whose `<file>.lock` somebody has; `state` is what `presence` answers;
+    `patience` is how many seconds a path waits for those who have it open for writing.
     `checkpoint` is called with a name before each visible effect: a test that raises there has killed the program.
     """
 
@@ -40,6 +42,8 @@ class FakeTree(Files):
         self.state = Presence.PRESENT
         self.full = self.readonly = self.folding = False
         self.locked: set[str] = set()
+        self.patience = 60.0
+        self._waiting: dict[str, float] = {}
         self.unwritable: set[str] = set()
         self._out: dict[str, Inode] = {}
         self._notes: dict[str, Note] = {}
@@ -60,7 +64,7 @@ class FakeTree(Files):
         for path in [p for p in self._files if within(p, wanted)]:
             if self._barred(path) is not None:
                 continue
-            if path not in known and any(fnmatchcase(part, each) for part in path.split("/") for each in patterns):
+            if path not in known and _named(path, patterns):
                 ignored += 1
                 continue
             files[path] = self._files[path].stamp()
@@ -75,8 +79,7 @@ class FakeTree(Files):
 
     def ignored(self, path: str) -> bool:
         """As `Tree.ignored`."""
-        patterns = self._ignoring()
-        return any(fnmatchcase(part, each) for part in path.split("/") for each in patterns)
+        return _named(path, self._ignoring())
 
     def read(self, path: str, limit: int) -> Reading:
         """As `Tree.read`."""
@@ -106,25 +109,31 @@ class FakeTree(Files):
         self._out[number], self._files[path] = self._files[path], made
         self._changed(self._out[number])
         self._changed(made)
+        stamp = made.stamp()  # before anybody can have written into it under its name
         self.checkpoint("replace.sync")
-        return made.stamp()
+        return stamp
 
     def create(self, path: str, content: bytes, executable: bool) -> Stamp:
         """As `Tree.create`."""
         self._writable(path)
         self._free(path)
-        number = self._write(content, executable)
         self.checkpoint("create.parents")
-        for parent in parents(path):
-            self._directories.add(parent)
+        made = set(parents(path)) - self._directories
+        self._directories |= made
+        try:
+            number = self._write(content, executable)
+        except Transient:
+            self._directories -= made
+            raise
         self.checkpoint("create.rename")
         if path in self._files:
             self.drop(number)
             raise Moved(f"{path} appeared meanwhile")
         inode = self._files[path] = self._out.pop(number)
         self._changed(inode)
+        stamp = inode.stamp()
         self.checkpoint("create.sync")
-        return inode.stamp()
+        return stamp
 
     def remove(self, path: str, seen: SeenEntry) -> None:
         """As `Tree.remove`."""
@@ -198,8 +207,11 @@ class FakeTree(Files):
         self._writable(path)
         inode = self._files.get(path)
         if inode is None or inode.stamp() != seen.stamp:
+            self._waiting.pop(path, None)
             raise Moved(f"{path} is not as it was last seen")
-        if inode.writers:
+        if not inode.writers:
+            self._waiting.pop(path, None)
+        elif self._clock.boottime() - self._waiting.setdefault(path, self._clock.boottime()) < self.patience:
             raise Moved(f"{path} is open for writing")
 
     def _writable(self, path: str) -> None:
@@ -238,3 +250,9 @@ class FakeTree(Files):
         age = max(0.0, self._clock.now() - inode.ctime_ns / 1_000_000_000)
         changed = blob_id(inode.content) != note.raw
         return Leftover(number, note.path, note.base, note.raw, changed, inode.writers > 0, age)
+
+
+def _named(path: str, patterns: list[str]) -> bool:
+    """Whether a pattern names a part of the path, and the path is no entry of the tree itself."""
+    own = layout.is_fixed(path) or layout.is_required(path) or layout.is_body(path) or path == layout.LEASE
+    return not own and any(fnmatchcase(part, each) for part in path.split("/") for each in patterns)
