@@ -32,6 +32,7 @@ _TOLERATED = (
 )
 _SETTINGS = (
     "protocol.version=0",
+    "advice.graftFileDeprecated=false",
     "fetch.unpackLimit=1",  # always one pack: a damaged loose object is never repaired by anybody
     "fetch.fsckObjects=true",
     *(f"fetch.fsck.{name}=ignore" for name in _TOLERATED),
@@ -41,6 +42,7 @@ _UNREACHABLE = re.compile(
     r"|timeout, server|client_loop|broken pipe",
     re.IGNORECASE | re.MULTILINE,
 )
+_NEVER_SENT = re.compile(r"^ssh: (connect to|could not resolve)", re.IGNORECASE | re.MULTILINE)
 _HOST_KEY = re.compile(r"host key verification failed|identification has changed|no matching host key", re.IGNORECASE)
 _UNAUTHORISED = re.compile(r"permission denied \(|too many authentication failures|no supported authentication", re.I)
 _BOILERPLATE = re.compile(
@@ -112,7 +114,9 @@ class GitSsh:
         try:
             if outcome.code:
                 raise self._failure(outcome)
-            found = self._run(("rev-parse", f"{INCOMING}/main"), environment, self._look)
+            found = self._run(("for-each-ref", "--format=%(objectname)", f"{INCOMING}/main"), environment, self._look)
+            if not found.stdout:
+                raise self._failure(outcome)
             return RemoteLook(found.stdout.decode().strip(), look.others)
         finally:
             self._run(("update-ref", "-d", f"{INCOMING}/main"), environment, self._look)
@@ -135,7 +139,7 @@ class GitSsh:
             raise self._rejection(outcome, reason, expected, new)
         else:
             failure = self._failure(outcome)
-            if isinstance(failure, Transient) and not _UNREACHABLE.search(outcome.words):
+            if isinstance(failure, Transient) and not _NEVER_SENT.search(outcome.words):
                 raise AnswerLost(f"the push was sent, but no answer came: {failure.message}", advice=failure.advice)
             raise failure
 
@@ -188,7 +192,7 @@ class GitSsh:
             return Refused(said, kind="hostkey", rule="AUTH-6", advice=remedy)
         if _UNAUTHORISED.search(words):
             return Refused(said, kind="auth", rule="AUTH-5", advice=advice(words))
-        if "shallow update not allowed" in words:
+        if "shallow roots are not allowed" in words:
             remedy = "Nothing was written there. Check `remote` in the configuration, or use an empty repository."
             return Refused(
                 "the remote is shallow: a part of its history is missing",

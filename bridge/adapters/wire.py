@@ -102,14 +102,14 @@ class Wire:
         Raises Refused(kind="auth") with its words when it ends at once or does not speak the protocol, Transient when
         it was cut without a word.
         """
-        head = self.channel.recv(4, self._patience())
-        if not head:
+        head = b""
+        while len(head) < 4 and (piece := self.channel.recv(4 - len(head), self._patience())):
+            head += piece
+        if len(head) < 4:
             words = self.channel.stderr(self._patience())
             if not words and self.channel.status() is None:
                 raise Transient("the connection was cut before the server answered")
-            raise self.refused(words)
-        while len(head) < 4 and (piece := self.channel.recv(4 - len(head), self._patience())):
-            head += piece
+            raise self.refused(head + words)
         if not re.fullmatch(rb"[0-9a-fA-F]{4}", head):
             raise self.refused(head + self._rest())
         size = _length(head)

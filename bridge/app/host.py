@@ -7,6 +7,7 @@ working the moment it is taken away. It listens on 127.0.0.1 and nowhere else.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import shlex
 import signal
@@ -25,9 +26,13 @@ from paramiko import common
 from bridge.adapters.gitenv import clean_environment
 
 PIECE = 64 * 1024
+LOG = "soul-bridge.host"
 SERVICES = {"git-upload-pack": "upload-pack", "git-receive-pack": "receive-pack"}
 NOT_FOUND = b"ERROR: Repository not found.\n"
 READ_ONLY = b"ERROR: The key you are authenticating with has been marked as read only.\n"
+
+logging.getLogger(LOG).propagate = False  # paramiko logs what its clients do wrong; nobody here asked
+logging.getLogger(LOG).addHandler(logging.NullHandler())
 
 
 class Host:
@@ -116,7 +121,8 @@ class Host:
 
     def environment(self) -> dict[str, str]:
         """Environment of the git children."""
-        return {**clean_environment(), "HOME": str(self.root)}
+        clean = {name: value for name, value in clean_environment().items() if name != "GIT_GRAFT_FILE"}
+        return {**clean, "HOME": str(self.root)}
 
     def run_beside(self, work: Callable[..., None], *args: object) -> threading.Thread:
         """Run something in a thread that `stop` waits for."""
@@ -131,7 +137,7 @@ class Host:
         """Speak SSH on a new connection."""
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         transport = paramiko.Transport(connection)
-        transport.set_log_channel("soul-bridge.host")
+        transport.set_log_channel(LOG)
         transport.add_server_key(self._host_key)
         session = Session(self, transport, connection)
         with self._lock:
@@ -177,12 +183,13 @@ class Host:
             try:
                 self.answer(channel, child)
             except (OSError, EOFError, paramiko.SSHException):
-                _kill(child)
+                while read(child.stdout):  # a client that left early does not hurt a hook that is still running
+                    pass
             errors.join()
             code = child.wait()
         with self._lock:
             self._children.discard(child)
-        channel.send_exit_status(code)
+        channel.send_exit_status(code if code >= 0 else 128 - code)
 
     def answer(self, channel: paramiko.Channel, child: subprocess.Popen[bytes]) -> None:
         """Carry what the child says to the client."""

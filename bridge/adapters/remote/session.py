@@ -6,7 +6,7 @@ import base64
 import contextlib
 import hashlib
 import io
-import shlex
+import logging
 import socket
 import struct
 import threading
@@ -21,6 +21,7 @@ from bridge.core.words import advice, readable
 
 PIECE = 32 * 1024
 MOST_WORDS = 8192  # bytes of a server's last words
+LOG = "soul-bridge.ssh"
 IDLE = 30.0  # seconds after which paramiko's thread looks up while nothing happens
 LAST_WORDS = 5.0  # seconds that a server has to say why it refused
 _SOCKET_OPTIONS = (
@@ -33,6 +34,9 @@ _SOCKET_OPTIONS = (
     (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 30_000),
 )
 _RSA = ("rsa-sha2-512", "rsa-sha2-256")
+
+logging.getLogger(LOG).propagate = False  # what paramiko logs reaches people as an error with advice, once
+logging.getLogger(LOG).addHandler(logging.NullHandler())
 
 
 class Address(Protocol):
@@ -73,9 +77,13 @@ class Access:
     pinned: Callable[[], Collection[HostKey]]
 
     def command(self, service: str) -> str:
-        """The command line that the server's shell gets; a path that begins in a home directory is not absolute."""
-        path = self.address.path
-        return f"{service} {shlex.quote(path.removeprefix('/') if path.startswith('/~') else path)}"
+        """The command line that the server's shell gets, quoted always: git-shell refuses a bare word.
+
+        A path that begins in a home directory is not absolute.
+        """
+        path = self.address.path.removeprefix("/") if self.address.path.startswith("/~") else self.address.path
+        quoted = path.replace("'", "'\\''")
+        return f"{service} '{quoted}'"
 
 
 class Session:
@@ -121,7 +129,12 @@ class Session:
             raise Transient("the connection is closed")
         with _translated(self._host):
             channel = self._transport.open_session(timeout=min(seconds, IDLE))
-            channel.exec_command(command)
+            try:
+                channel.exec_command(command)
+            except paramiko.SSHException:
+                if not self.alive:
+                    raise
+                # Closed before the reply to the request came: what it said, if anything, is read like any refusal.
         return SshChannel(channel)
 
     def close(self) -> None:
@@ -223,7 +236,7 @@ def _transport(
     """A connection that speaks SSH; of the host key types, only (or first) those named."""
     transport = paramiko.Transport(connection)
     transport.daemon = True
-    transport.set_log_channel("soul-bridge.ssh")
+    transport.set_log_channel(LOG)
     transport.banner_timeout = transport.handshake_timeout = seconds
     transport.auth_timeout = transport.channel_timeout = seconds
     options = transport.get_security_options()
