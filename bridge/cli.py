@@ -6,6 +6,7 @@ Nothing a user can cause ends in a traceback; a bug is one line, and its traceba
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import os
 import sys
@@ -15,7 +16,7 @@ from typing import TextIO
 
 from bridge import cli_parser
 from bridge.adapters import config
-from bridge.commands.context import Context
+from bridge.commands.context import Context, Unwritten
 from bridge.core.errors import SoulError, Unusable
 
 _INTERRUPTED = 130
@@ -28,19 +29,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         _tolerant(stream)
     try:
-        code = run(sys.argv[1:] if argv is None else argv, config.locate(), sys.stdout, sys.stderr)
+        code = _code(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader has gone: nothing more can be said to it, not even at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _PIPE_CLOSED
     except KeyboardInterrupt:
         return _INTERRUPTED
+    except OSError as error:
+        # Nothing more can be said on that stream, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if error.errno == errno.EPIPE:
+            return _PIPE_CLOSED
+        sys.stderr.write(f"{cli_parser.PROGRAM}: the answer could not be written: {error.strerror}\n")
+        return 1
     return code
 
 
+def _code(argv: Sequence[str]) -> int:
+    try:
+        return run(argv, config.locate(), sys.stdout, sys.stderr)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+
+
 def run(argv: Sequence[str], places: config.Places, out: TextIO, err: TextIO) -> int:
-    """Run one command with these places and streams; returns its exit code. Raises KeyboardInterrupt, BrokenPipeError.
+    """Run one command with these places and streams; returns its exit code. Raises Unwritten, KeyboardInterrupt.
 
     `--help` and `--version` print to the real standard output and raise SystemExit(0).
     """
@@ -56,7 +67,7 @@ def run(argv: Sequence[str], places: config.Places, out: TextIO, err: TextIO) ->
 
             traceback.print_exc(file=context.err)
         return context.fail(error)
-    except (BrokenPipeError, KeyboardInterrupt):
+    except Unwritten:
         raise
     except Exception as error:  # noqa: BLE001 - the last line of defence: every bug ends here, and is told
         return context.fail(_bug(error, context))

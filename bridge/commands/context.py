@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from bridge.core.ports import Clock
 
 _LONGEST = 20_000  # characters of one message
+
+
+class Unwritten(OSError):
+    """The answer could not be written: there is nobody to tell on that stream."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +62,22 @@ class Context:
 
     def answer(self, document: Any, words: str) -> None:
         """Print the answer: the document with --json, else the words (made safe for a terminal by the caller)."""
-        self.out.write((_json(document) if self.json else words).rstrip("\n") + "\n")
-        self.out.flush()
+        self.line((_json(document) if self.json else words).rstrip("\n"))
+
+    def line(self, words: str, *, now: bool = True) -> None:
+        """Print a line of an answer that comes piece by piece; `now`: it is to be seen at once. Raises Unwritten."""
+        try:
+            self.out.write(words + "\n")
+            if now:
+                self.out.flush()
+        except OSError as error:
+            raise Unwritten(error.errno, error.strerror) from error
 
     def say(self, words: str) -> None:
         """Tell a person something that is not the answer."""
-        self.err.write(readable(words, _LONGEST) + "\n")
-        self.err.flush()
+        with contextlib.suppress(OSError):
+            self.err.write(readable(words, _LONGEST) + "\n")
+            self.err.flush()
 
     def fail(self, error: SoulError) -> int:
         """Report an error, in the shape that was asked for; returns its exit code."""

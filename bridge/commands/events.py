@@ -18,8 +18,5 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         context.answer(list(facts), "")
         return 0
     for fact in facts:
-        context.out.write(json.dumps(fact, ensure_ascii=True) + "\n")
-        if arguments.follow:
-            context.out.flush()
-    context.out.flush()
+        context.line(json.dumps(fact), now=arguments.follow)
     return 0

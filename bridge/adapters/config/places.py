@@ -73,7 +73,7 @@ def locate(environ: Mapping[str, str] | None = None, *, system: bool = False) ->
     else the XDG directories, of which only absolute ones count.
     """
     environ = os.environ if environ is None else environ
-    home = Path(environ.get("HOME") or pwd.getpwuid(os.getuid()).pw_dir)
+    home = Path(environ.get("HOME") or _home())
     log, color = environ.get("SOUL_BRIDGE_LOG", "").strip().lower() or "info", not environ.get("NO_COLOR")
     if environ.get("SOUL_BRIDGE_HOME"):
         root = Path(os.path.abspath(environ["SOUL_BRIDGE_HOME"]))
@@ -90,6 +90,13 @@ def locate(environ: Mapping[str, str] | None = None, *, system: bool = False) ->
         config=config, keys=config / "keys", known_hosts=config / "known_hosts", state=state,
         souls=souls, home=home, log=log, color=color,
     )  # fmt: skip
+
+
+def _home() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return "/"
 
 
 def _granted(environ: Mapping[str, str], variable: str) -> Path | None:
