@@ -77,7 +77,7 @@ def _body(path: str, triple: Triple, facts: Facts) -> str:
     """The body whose commit last changed the file, as part of a name. It comes from a commit, so it can be anything."""
     touch = (facts.touched_theirs if triple.ours is None else facts.touched_ours)(path)
     plain = _ODD.sub("-", touch.body).lower().strip("-") if touch else ""
-    return plain[:LONGEST_BODY] or "unknown"
+    return plain[:LONGEST_BODY].rstrip("-") or "unknown"
 
 
 def _may_be_created(path: str) -> bool:

@@ -12,9 +12,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from bridge.core import entries, layout
+from bridge.core.errors import Held
 
 Change = tuple[bytes | None, bytes | None]
 
@@ -99,9 +100,9 @@ def unquote(text: str) -> str | None:
     """The path that `quote` wrote; None when the text is malformed."""
     if not text.startswith('"'):
         return text if text and quote(text) == text else None
-    inner, out, at = text[1:-1], bytearray(), 0
     if len(text) < 2 or not text.endswith('"'):
         return None
+    inner, out, at = text[1:-1], bytearray(), 0
     while at < len(inner):
         match = _ESCAPED.match(inner, at)
         if match is None:
@@ -117,35 +118,33 @@ def describe(changes: Mapping[str, Change]) -> str:
     changes: by path, the bytes before and after, None for absent. Only of memories are the bytes looked at: any
     bytes will do for the others.
     """
-    groups: dict[str, list[str]] = {}
-    for path in sorted(changes, key=lambda path: (_rank(path), path)):
-        before, after = changes[path]
+    told: list[tuple[tuple[int, str], str]] = []
+    memories = {path: change for path, change in changes.items() if layout.is_memory(path)}
+    if memories:
+        told.append(((0, "memories"), _counts(memories.values())))
+    for path in sorted(changes.keys() - memories.keys(), key=lambda path: (_rank(path), path)):
         group, word = _word(path)
-        groups.setdefault(group, []).append(("−" if after is None else "") + _cut(_plain(word), SUBJECT // 2))
-    if "memories" in groups:
-        groups["memories"] = [_counts(change for path, change in changes.items() if layout.is_memory(path))]
-    return _fit(groups) or "nothing changed"
+        gone = "−" if changes[path][1] is None else ""
+        told.append(((_rank(path), group), gone + (_cut(_plain(word), SUBJECT // 2) or "?")))
+    return _fit(told) or "nothing changed"
 
 
-def _fit(groups: Mapping[str, list[str]]) -> str:
-    """The groups as one line, cut between words so that it stays within SUBJECT, with the number of those left out."""
-    left = sum(len(words) for words in groups.values())
+def _fit(told: Sequence[tuple[tuple[int, str], str]]) -> str:
+    """Words, each after its group's name where that is new, as far as SUBJECT allows, and how many are left out."""
     text, previous = "", None
-    for group, words in groups.items():
-        for word in words:
-            said = ", " + word if group == previous else ("; " if text else "") + f"{group} {word}".strip()
-            room = SUBJECT - (len(f" and {left - 1} more") if left > 1 else 0)
-            if text and len(text + said) > room:
-                return f"{text} and {left} more"
-            text, previous, left = text + said, group, left - 1
+    for number, (group, word) in enumerate(told):
+        said = ", " + word if group == previous else ("; " if text else "") + f"{group[1]} {word}".strip()
+        left = len(told) - number - 1
+        room = SUBJECT - (len(f" and {left} more") if left else 0)
+        if text and len(text + said) > room:
+            return f"{text} and {left + 1} more"
+        text, previous = text + said, group
     return text
 
 
 def _word(path: str) -> tuple[str, str]:
     """The group that a changed path is told in, and its word there."""
     parts = path.split("/")
-    if layout.is_memory(path):
-        return "memories", path
     if parts[0] == "notes" and len(parts) > 1:
         return "notes", "/".join(parts[1:]).removesuffix(".md")
     if parts[0] == "journal" and len(parts) > 2:
@@ -168,10 +167,17 @@ def _counts(changes: Iterable[Change]) -> str:
     """How many entries came and went in all memory files together; "" when only their form or order changed."""
     came = gone = 0
     for before, after in changes:
-        old, new = (Counter(entries.read(side) or ()) if side else Counter[str]() for side in (before, after))
+        old, new = Counter(_entries(before)), Counter(_entries(after))
         came += (new - old).total()
         gone += (old - new).total()
     return " ".join(([f"+{came}"] if came else []) + ([f"−{gone}"] if gone else []))
+
+
+def _entries(content: bytes | None) -> tuple[str, ...]:
+    try:
+        return entries.read(content or b"")
+    except Held:
+        return ()
 
 
 def _plain(text: str, without: str = "") -> str:
