@@ -5,36 +5,49 @@ An intent written before the first exchange lets the next pass know which bytes 
 
 from __future__ import annotations
 
-from bridge.app.recording import NOBODY, WAITS
+from typing import Any
+
+from bridge.app import arrivals
+from bridge.app.joining import NOBODY
+from bridge.app.observing import LEFT, REMOVED, WAITS, leave
 from bridge.app.soul import Order, Progress, Soul
 from bridge.core import layout, plan
 from bridge.core.errors import Held, Moved
-from bridge.core.model import File, SeenEntry, blob_id
+from bridge.core.model import File, Leftover, SeenEntry, blob_id
 
-PLACING = "placing"
-DONE = "materialised"
-LEFT = "left"
+PLACING = "placing"  # remembered: the intent
+DONE = "materialised"  # remembered: the tree that the working files were last brought to
+UNPLACED = "unplaced"  # remembered: paths of the tree that are never created here, with rule and reason
+WAITING = ("GUARD-3", "the remote removed so much at once that it waits before it is carried out")
 
 
 def recover(soul: Soul) -> None:
     """After a crash: what was placed but not yet remembered is ours, not the agent's."""
-    intent = soul.seen.recall(PLACING)
+    soul.unplaced = {path: (rule, why) for path, (rule, why) in (soul.seen.recall(UNPLACED) or {}).items()}
+    intent: dict[str, Any] | None = soul.seen.recall(PLACING)
     if intent is None:
         return
     came_out = {leftover.path: leftover for leftover in soul.tree.leftovers()}
     with soul.seen.transaction():
         for path, (oid, mode) in intent.items():
-            entry, leftover = soul.seen.get(path), came_out.get(path)
             placed = File(oid, mode) if oid else None
-            if (entry.file if entry else None) == placed:
-                continue
-            taken = leftover is not None and entry is not None and leftover.base == entry.file
-            if placed is None:
-                if taken and path not in soul.tree.look({path: entry}, [path]).files:
-                    soul.seen.put(path, None)
-            elif taken or _stands(soul, path, placed):
-                soul.seen.put(path, SeenEntry(placed, placed.oid, NOBODY))
+            if _was_placed(soul, path, placed, came_out.get(path)):
+                soul.seen.put(path, SeenEntry(placed, placed.oid, NOBODY) if placed is not None else None)
+        leave(soul, set(intent))
         soul.seen.remember(PLACING, None)
+
+
+def _was_placed(soul: Soul, path: str, placed: File | None, leftover: Leftover | None) -> bool:
+    """Whether the exchange that was intended took place, though seen does not say so."""
+    entry = soul.seen.get(path)
+    if (entry.file if entry is not None else None) == placed:
+        return False
+    if entry is None:
+        return placed is not None and _stands(soul, path, placed)
+    if leftover is None or leftover.base != entry.file:
+        return False
+    # An exchange leaves another inode under the name.
+    return soul.tree.look({path: entry}, [path]).files.get(path) != entry.stamp
 
 
 def _stands(soul: Soul, path: str, placed: File) -> bool:
@@ -49,59 +62,65 @@ def materialise(soul: Soul, order: Order, progress: Progress) -> None:
     head = soul.head()
     if head is None:
         return
-    tree = soul.tree_of(head)
-    done = soul.seen.recall(DONE) or ""
-    left = set(soul.seen.recall(LEFT) or [])
-    if tree == done and not left and not progress.read and not progress.again:
+    tree, done = soul.tree_of(head), soul.seen.recall(DONE) or ""
+    left = set(soul.seen.recall(LEFT) or ())
+    if tree == done and not left:
         return
-    changed = set(soul.repo.diff(done, tree)) | left | set(progress.read) | progress.again
-    wanted = {path: soul.repo.entry(tree, path) for path in sorted(changed)}
-    wanted = {path: file for path, file in wanted.items() if _differs(soul, path, file)}
-    ready, aside = _sort(soul, order, progress, tree, wanted)
+    wanted = {path: soul.repo.entry(tree, path) for path in left.union(soul.repo.diff(done, tree))}
+    unplaced = {path: why for path, file in wanted.items() if (why := _unplaceable(path, file)) is not None}
+    wanted = {path: file for path, file in wanted.items() if path not in unplaced and _differs(soul, path, file)}
+    soul.unplaced = {path: why for path, why in soul.unplaced.items() if soul.repo.entry(tree, path)} | unplaced
+    aside = _aside(soul, order, progress, wanted)
+    ready = {path: wanted[path] for path in sorted(wanted.keys() - aside, key=lambda path: _turn(path, wanted[path]))}
     if ready:
-        intent = {path: (file.oid, file.mode) if file else (None, 0) for path, file in ready.items()}
+        intent = {path: (file.oid, file.mode) if file is not None else (None, 0) for path, file in ready.items()}
         soul.seen.remember(PLACING, intent)
     for path, file in ready.items():
-        if not _place(soul, progress, path, file):
+        if _has_to_wait(path, file, aside) or not _place(soul, progress, path, file):
             aside.add(path)
+    if tree == done and aside == left and not ready:
+        return
     with soul.seen.transaction():
         soul.seen.remember(PLACING, None)
         soul.seen.remember(DONE, tree)
         soul.seen.remember(LEFT, sorted(aside) or None)
-    soul.repo.index(done or None, tree, sorted(set(soul.unplaced) & set(wanted)))
+        soul.seen.remember(UNPLACED, soul.unplaced or None)
+    soul.repo.index(done or None, tree, sorted(soul.unplaced))
 
 
 def _differs(soul: Soul, path: str, file: File | None) -> bool:
     entry = soul.seen.get(path)
-    return (entry.file if entry else None) != file
+    return (entry.file if entry is not None else None) != file
 
 
-def _sort(
-    soul: Soul, order: Order, progress: Progress, tree: str, wanted: dict[str, File | None]
-) -> tuple[dict[str, File | None], set[str]]:
-    """What can be placed now, removals first, and what is left for later passes."""
+def _turn(path: str, file: File | None) -> tuple[int, str]:
+    """What is ignored is known before anything is removed (TREE-8); removals make room for creations."""
+    if file is None:
+        return 1, path
+    return (0 if _rules(path) else 2), path
+
+
+def _rules(path: str) -> bool:
+    return path.rpartition("/")[2] == ".gitignore"
+
+
+def _has_to_wait(path: str, file: File | None, aside: set[str]) -> bool:
+    """Whether something that could not be placed is in the way, or says whether a removal stays on disk."""
+    if file is None:
+        return any(path.startswith(other.removesuffix(".gitignore")) for other in aside if _rules(other))
+    return bool(plan.in_the_way([path], aside))
+
+
+def _aside(soul: Soul, order: Order, progress: Progress, wanted: dict[str, File | None]) -> set[str]:
+    """What cannot be placed now and is left for later passes (GUARD-3, GUARD-5, MERGE-12)."""
     apart = progress.pending | soul.watching.held.keys() | soul.waiting.keys()
-    aside: set[str] = set()
-    ready: dict[str, File | None] = {}
-    for path, file in wanted.items():
-        reason = _unplaceable(path, file)
-        if reason is not None:
-            soul.unplaced[path] = reason
-        elif plan.blocked(path, apart, lambda prefix: any(other.startswith(prefix + "/") for other in apart)):
-            aside.add(path)
-        else:
-            soul.unplaced.pop(path, None)
-            ready[path] = file
-    removals = [path for path, file in ready.items() if file is None]
-    if _guard(soul, order, progress, removals):
-        aside |= set(removals)
-        ready = {path: file for path, file in ready.items() if file is not None}
-        ready = {path: file for path, file in ready.items() if not _in_the_way(path, aside)}
-    return dict(sorted(ready.items(), key=lambda item: (item[1] is not None, item[0]))), aside
-
-
-def _in_the_way(path: str, aside: set[str]) -> bool:
-    return plan.blocked(path, aside, lambda prefix: any(other.startswith(prefix + "/") for other in aside))
+    aside = set(plan.in_the_way(wanted, apart))
+    aside |= {path for path in wanted if any(path.startswith(frozen) for frozen in soul.frozen)}
+    removals = {path for path in wanted.keys() - aside if wanted[path] is None}
+    if _guard(soul, order, progress, len(removals)):
+        soul.waiting |= dict.fromkeys(removals, WAITING)
+        aside |= removals
+    return aside
 
 
 def _unplaceable(path: str, file: File | None) -> tuple[str, str] | None:
@@ -114,46 +133,31 @@ def _unplaceable(path: str, file: File | None) -> tuple[str, str] | None:
     return None if reason is None else ("TREE-7", reason)
 
 
-def _guard(soul: Soul, order: Order, progress: Progress, removals: list[str]) -> bool:
+def _guard(soul: Soul, order: Order, progress: Progress, removals: int) -> bool:
     """Whether a remote change that removes very much waits before it is carried out (GUARD-3)."""
     waits = dict(soul.seen.recall(WAITS) or {})
-    key = "remote:"
-    if not plan.mass(len(removals), soul.seen.count()) or order.now:
-        if waits.pop(key, None) is not None:
+    before = plan.Wait(*waits[REMOVED]) if REMOVED in waits else None
+    now = soul.clock.now()
+    if order.now or not plan.mass(removals, soul.seen.count()):
+        wait = None
+    else:
+        wait = plan.wait_for(before, now, soul.limits.guard, found=False)
+        wait = wait if wait.left(now) else None
+    if wait is None:
+        if waits.pop(REMOVED, None) is not None:
             soul.seen.remember(WAITS, waits or None)
         return False
-    now = soul.clock.now()
-    before = plan.Wait(*waits[key]) if key in waits else None
-    wait = plan.wait_for(before, now, soul.limits.guard, at_start=False)
-    if wait.over(now):
-        waits.pop(key, None)
-        soul.seen.remember(WAITS, waits or None)
-        return False
-    waits[key] = [wait.began, wait.length]
-    soul.seen.remember(WAITS, waits)
-    progress.due(soul.clock.boottime() + max(0.0, wait.began + wait.length - now))
-    for path in removals:
-        soul.waiting[path] = ("GUARD-3", "the remote removed so much at once that it waits before it is carried out")
+    if wait != before:
+        soul.seen.remember(WAITS, waits | {REMOVED: [wait.began, wait.length]})
+    progress.due(soul.clock.boottime() + wait.left(now))
     return True
 
 
 def _place(soul: Soul, progress: Progress, path: str, file: File | None) -> bool:
     """Bring one path to disk and remember it; False when it has to be tried again by a later pass."""
-    entry = soul.seen.get(path)
+    before = soul.seen.get(path)
     try:
-        if file is None:
-            if entry is not None and not soul.tree.ignored(path):  # TREE-8: ignored now, so it stays on disk
-                soul.tree.remove(path, entry)
-            soul.seen.put(path, None)
-        else:
-            content = soul.repo.read(file.oid)
-            executable = bool(file.mode & 0o111)
-            if entry is None:
-                stamp = soul.tree.create(path, content, executable)
-            else:
-                stamp = soul.tree.replace(path, entry, content, executable)
-            racy = soul.clock.now() - stamp.mtime_ns / 1e9 < plan.RACY
-            soul.seen.put(path, SeenEntry(file, file.oid, stamp, racy))
+        after = _exchange(soul, path, before, file)
     except Moved:
         progress.again.add(path)
         progress.due(soul.clock.boottime() + min(soul.limits.settle, 0.2))
@@ -161,7 +165,24 @@ def _place(soul: Soul, progress: Progress, path: str, file: File | None) -> bool
     except Held as error:
         soul.watching = plan.hold(soul.watching, path, error)
         return False
+    with soul.seen.transaction():
+        soul.seen.put(path, after)
+        arrivals.remember(soul, path, before, file)
     progress.written.append(path)
     progress.due(soul.clock.boottime() + plan.RACY + 0.1)
     soul.facts.record("file.written", path=path, removed=file is None)
     return True
+
+
+def _exchange(soul: Soul, path: str, before: SeenEntry | None, file: File | None) -> SeenEntry | None:
+    """Change the working file; the entry it has then."""
+    if file is None:
+        if before is not None and not soul.tree.ignored(path):  # TREE-8: ignored now, so it stays on disk
+            soul.tree.remove(path, before)
+        return None
+    content, executable = soul.repo.read(file.oid), bool(file.mode & 0o111)
+    if before is None:
+        stamp = soul.tree.create(path, content, executable)
+    else:
+        stamp = soul.tree.replace(path, before, content, executable)
+    return SeenEntry(file, file.oid, stamp, plan.racy(stamp, soul.clock.now()))

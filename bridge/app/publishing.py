@@ -6,81 +6,83 @@ made again, so a lost race leaves nothing behind.
 
 from __future__ import annotations
 
-from bridge.app.joining import ALONE, first_contact
+from bridge.app.joining import ALONE, IDENTITY, first_contact, remember_identity
+from bridge.app.joining import REMOTE as REMOTE
 from bridge.app.recording import changed, clock_wrong, describe
-from bridge.app.soul import MAIN, Progress, Soul
-from bridge.app.standing import stand_off
-from bridge.core import commits, merge, publish
+from bridge.app.soul import Progress, Soul
+from bridge.app.standing import StandOff, advance
+from bridge.core import commits, identity, merge, publish
 from bridge.core.errors import AnswerLost, Moved, Refused, Transient
 from bridge.core.model import Merged, RemoteLook, Triple
 
-REMOTE = "remote"
+BEHIND = "behind"  # remembered: where the remote stood behind what it had, and how many looks found it there
+
+
+def meet(soul: Soul, progress: Progress) -> None:
+    """Ask a remote that was never met who lives there. Raises Transient and Refused; nothing was written then."""
+    _theirs(soul, progress, _fetch(soul, progress))
 
 
 def exchange(soul: Soul, progress: Progress) -> None:
     """Bring main and the remote's main together, as far as the remote lets us.
 
     Raises Transient and Refused for what the remote said; what could be merged is on main by then. Sets
-    progress.moved when the race was lost twice: the next pass looks again.
+    progress.moved when the race was lost: the next pass looks again.
     """
     if ahead(soul):
         try:
-            _push(soul, progress, soul.seen.recall(REMOTE), soul.head())
+            _push(soul, progress, soul.seen.recall(REMOTE), soul.head() or "")
             return
         except Moved:
             pass
-    look = soul.remote.fetch(_tips(soul))
-    progress.fetched = True
-    theirs, expected = _theirs(soul, progress, look)
-    if theirs is None and soul.head() is None:
-        return
+    theirs, expected = _theirs(soul, progress, _fetch(soul, progress))
     try:
         _integrate(soul, progress, theirs, expected)
-    except Moved as error:
-        if error.rule == "REPO-7":
-            raise
+    except StandOff:
+        raise
+    except Moved:
         progress.moved = True
 
 
 def ahead(soul: Soul) -> bool:
     """Whether main holds something that the remote, as last seen, does not."""
     known, head = soul.seen.recall(REMOTE), soul.head()
-    return (
-        known is not None
-        and head is not None
-        and head != known
-        and soul.seen.recall("behind") is None
-        and soul.repo.is_ancestor(known, head)
-    )
+    if known is None or head in (None, known) or soul.seen.recall(BEHIND) is not None:
+        return False
+    return soul.repo.is_ancestor(known, head or "")
 
 
-def _tips(soul: Soul) -> list[str]:
-    return [tip for tip in (soul.head(), soul.seen.recall(REMOTE)) if tip]
+def _fetch(soul: Soul, progress: Progress) -> RemoteLook:
+    look = soul.remote.fetch([tip for tip in (soul.head(), soul.seen.recall(REMOTE)) if tip])
+    progress.fetched = True
+    progress.remote_tip = look.tip
+    return look
 
 
 def _theirs(soul: Soul, progress: Progress, look: RemoteLook) -> tuple[str | None, str | None]:
-    """The tip to merge and the tip to expect when pushing; the remote tip is remembered (REPO-4)."""
+    """The tip to merge (None: nothing) and the tip to expect when pushing; the remote's is remembered (REPO-4)."""
     known = soul.seen.recall(REMOTE)
     standing = publish.standing(known, look, soul.repo.is_ancestor)
-    progress.remote_tip = look.tip
     if standing is publish.Standing.REWRITTEN:
         soul.facts.record("remote.rewritten", known=known, tip=look.tip)
         raise publish.rewritten(known or "", look.tip or "")
-    if standing in (publish.Standing.EMPTY, publish.Standing.NEW):
-        return first_contact(soul, progress, look)
     if standing is publish.Standing.BEHIND:
         return _behind(soul, progress, look, known)
-    with soul.seen.transaction():
-        soul.seen.remember(REMOTE, look.tip)
-        soul.seen.remember("behind", None)
+    if standing in (publish.Standing.EMPTY, publish.Standing.NEW):
+        first_contact(soul, progress, look)
+    elif standing is publish.Standing.AHEAD or soul.seen.recall(BEHIND) is not None:
+        with soul.seen.transaction():
+            soul.seen.remember(REMOTE, look.tip)
+            soul.seen.remember(BEHIND, None)
+            remember_identity(soul, soul.tree_of(look.tip))
     return look.tip, look.tip
 
 
 def _behind(soul: Soul, progress: Progress, look: RemoteLook, known: str | None) -> tuple[str | None, str | None]:
     """A remote that stands behind what it had (a restored backup) is brought forward at the second look."""
-    before = soul.seen.recall("behind")
+    before = soul.seen.recall(BEHIND)
     looks = before["looks"] + 1 if before is not None and before["tip"] == look.tip else 1
-    soul.seen.remember("behind", {"tip": look.tip, "looks": looks})
+    soul.seen.remember(BEHIND, {"tip": look.tip, "looks": looks})
     if looks < publish.LOOKS_BEFORE_FORWARD:
         soul.facts.record("remote.rolled_back", known=known, tip=look.tip)
         raise Transient(
@@ -97,7 +99,7 @@ def _integrate(soul: Soul, progress: Progress, theirs: str | None, expected: str
     """Merge their tip into main, publish the result, and move main to it, published or not."""
     head = soul.head()
     candidate, merged, paths = (head, None, []) if theirs is None else merge_commit(soul, head, theirs)
-    if candidate is None:
+    if candidate is None or not _publishable(soul, candidate):
         return
     problem: Transient | Refused | None = None
     if candidate != expected:
@@ -111,18 +113,20 @@ def _integrate(soul: Soul, progress: Progress, theirs: str | None, expected: str
         raise problem
 
 
+def _publishable(soul: Soul, commit: str) -> bool:
+    """Whether a commit may begin a soul: without an identity two bodies would each invent one."""
+    if soul.seen.recall(REMOTE) is not None:
+        return True
+    return identity.id_of(soul.content(soul.repo.entry(soul.tree_of(commit), identity.PATH))) is not None
+
+
 def _adopt(
     soul: Soul, progress: Progress, head: str | None, candidate: str, merged: Merged | None, paths: list[str]
 ) -> None:
-    soul.repo.flush()
-    stand_off(soul)
-    soul.repo.move(MAIN, head, candidate)
-    soul.seen.remember("main", candidate)
+    advance(soul, head, candidate)
     progress.merged += paths
     soul.facts.record("remote.merged", commit=candidate, paths=paths)
-    commit = soul.repo.info(candidate)
-    if commit.body != soul.body or len(commit.parents) > 1:
-        soul.company = soul.clock.boottime()
+    soul.company = soul.clock.boottime()
     for lost in merged.lost if merged is not None else ():
         progress.lost.append(lost.path)
         soul.facts.record("conflict.resolved", path=lost.path, lost=lost.file.oid, commit=candidate)
@@ -177,28 +181,27 @@ def facts(soul: Soul, base: str | None, ours: str | None, theirs: str) -> merge.
         kind_theirs=lambda path: repo.kind(theirs_tree, path),
         now=int(soul.clock.now()),
         clock_wrong=clock_wrong(soul),
-        identity=soul.seen.recall("identity"),
-        joining=False,
-        published=lambda path, oid: False,
+        identity=soul.seen.recall(IDENTITY),
     )
 
 
-def _push(soul: Soul, progress: Progress, expected: str | None, new: str | None) -> None:
+def _push(soul: Soul, progress: Progress, expected: str | None, new: str) -> None:
     """Publish, and believe only what the server said or what the remote's tip shows."""
-    push = publish.may_push(expected, new or "", soul.repo.is_ancestor)
+    push = publish.may_push(expected, new, soul.repo.is_ancestor)
     soul.repo.flush()
     began = soul.clock.boottime()
     try:
         soul.remote.push(push.expected, push.new)
     except AnswerLost:
-        look = soul.remote.fetch(_tips(soul))
-        if look.tip is None or not soul.repo.has(look.tip) or not soul.repo.is_ancestor(push.new, look.tip):
+        tip = _fetch(soul, progress).tip
+        if tip is None or not soul.repo.has(tip) or not soul.repo.is_ancestor(push.new, tip):
             raise
     progress.took = soul.clock.boottime() - began
     progress.pushed = True
     progress.remote_tip = push.new
     with soul.seen.transaction():
         soul.seen.remember(REMOTE, push.new)
-        soul.seen.remember("behind", None)
+        soul.seen.remember(BEHIND, None)
         soul.seen.remember(ALONE, None)
+        remember_identity(soul, soul.tree_of(push.new))
     soul.facts.record("remote.pushed", commit=push.new, expected=push.expected)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from bridge.core import commits, identity, layout
+from bridge.core import bodies, commits, identity, layout
 from bridge.core.errors import SoulError
 from bridge.core.lease import Sighting
 from bridge.core.model import File
@@ -12,6 +13,7 @@ from bridge.core.plan import Watching
 from bridge.core.ports import Clock, Facts, Remote, Repo, Seen, Tree
 
 MAIN = "refs/heads/main"
+KNOWN = "main"  # remembered: where we left main
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,10 @@ class Limits:
     hold_back_over: int = 50 * 1024 * 1024
 
 
+def _always(path: str, since: float) -> bool:
+    return True
+
+
 @dataclass
 class Soul:
     """The ports of one soul, and what only the present process knows.
@@ -31,6 +37,8 @@ class Soul:
     watching: changes going on in the working files. at_start: nothing was looked at whole yet. waiting: why paths
     wait that were read but not recorded. unplaced: paths of the tree that are not materialised here, with the reason.
     company: boottime at which another body's commit was last merged. sighting: what looks at the lease found.
+    frozen: directories that are not materialised, because a consolidation reads them (MERGE-12). was_read: whether
+    the agent closed a file after reading it since a boottime; true where nobody can tell (MERGE-12).
     """
 
     agent: str
@@ -50,20 +58,25 @@ class Soul:
     unplaced: dict[str, tuple[str, str]] = field(default_factory=dict)
     company: float | None = None
     sighting: Sighting | None = None
+    frozen: tuple[str, ...] = ()
+    was_read: Callable[[str, float], bool] = _always
 
     def head(self) -> str | None:
-        """The tip of main."""
-        return self.repo.tip(MAIN)
+        """Where main stands, by what we know: a person may have moved the ref since (REPO-7)."""
+        known: str | None = self.seen.recall(KNOWN)
+        return known or self.repo.tip(MAIN)
 
     def tree_of(self, commit: str | None) -> str:
         """The tree of a commit, "" when there is none."""
         return self.repo.info(commit).tree if commit else ""
 
+    def content(self, file: File | None) -> bytes | None:
+        """Bytes of an entry of a tree; None when it is absent or no regular file."""
+        return self.repo.read(file.oid) if file is not None and file.regular else None
+
     def display_name(self, tree: str) -> str:
         """The agent's displayed name by its identity in a tree, else its name."""
-        file = self.repo.entry(tree, "agent.json")
-        fields = identity.read(self.repo.read(file.oid)) if file is not None and file.regular else None
-        name = (fields or {}).get("displayName")
+        name = (identity.read(self.content(self.repo.entry(tree, identity.PATH))) or {}).get("displayName")
         return name if isinstance(name, str) and name else self.agent
 
     def commit(self, tree: str, parents: list[str], words: str, trailers: list[tuple[str, str]] | None = None) -> str:
@@ -75,11 +88,7 @@ class Soul:
 
     def registered(self, tree: str) -> frozenset[str]:
         """The bodies that the registry in a tree names."""
-        return frozenset(
-            path[len("bodies/") : -len(".json")]
-            for path, _ in self.repo.files(tree, "bodies")
-            if path.count("/") == 1 and path.endswith(".json")
-        )
+        return bodies.registered([path for path, _ in self.repo.files(tree, "bodies")])
 
     def store(self, content: bytes, path: str, mode: int) -> File:
         """The file that working bytes become in the object store (TREE-5: text is stored with LF)."""
@@ -103,13 +112,16 @@ class Order:
 
 @dataclass
 class Progress:
-    """What a pass has done so far; the outcome is made from it."""
+    """What a pass has done so far; the outcome is made from it.
+
+    again: paths worth a look at once. pending: unsettled and waiting paths. deadline: boottime of the next look that
+    is worth it. took: seconds the push took.
+    """
 
     recorded: list[str] = field(default_factory=list)
     merged: list[str] = field(default_factory=list)
     written: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
-    read: list[str] = field(default_factory=list)
     fetched: bool = False
     pushed: bool = False
     moved: bool = False

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from bridge.app import filling, materialise, publishing, recording, standing
-from bridge.app.joining import ALONE
+from bridge.app import filling, materialise, publishing, recording
+from bridge.app import standing as standing
+from bridge.app.joining import ALONE, JOINING, REMOTE
 from bridge.app.soul import Order, Progress, Soul
-from bridge.core import bodies, cycle
+from bridge.core import cycle
 from bridge.core.errors import Moved, Refused, SoulError, Transient
 
 
@@ -47,11 +48,11 @@ class Outcome:
 
 
 def run(soul: Soul, order: Order) -> Outcome:
-    """One pass. Raises nothing for what the outside does; anything that comes out is a bug or the end of the process."""
+    """One pass. Raises nothing for what the outside does: what comes out is a bug or the end of the process."""
     progress = Progress()
     try:
         _local(soul, order, progress)
-        if order.remote or (order.publish and publishing.ahead(soul)):
+        if _known(soul):
             _remote(soul, order, progress)
         materialise.materialise(soul, order, progress)
         _remember_pass(soul)
@@ -70,57 +71,37 @@ def _local(soul: Soul, order: Order, progress: Progress) -> None:
     recording.recover(soul)
     materialise.recover(soul)
     standing.settle_main(soul, progress)
-    if not _known(soul):
+    if not _known(soul) and order.remote:
         # Nothing is recorded before the remote answered once: what is there may be an old copy (REPO-6).
-        if order.remote:
-            publishing.exchange(soul, progress)
-        if not _known(soul):
-            return
-        order = replace(order, hints=None)
-    if soul.seen.recall("joining"):
+        publishing.meet(soul, progress)
+    if not _known(soul):
+        return
+    if soul.seen.recall(JOINING):
         order = replace(order, hints=None)
     recording.record(soul, order, progress)
     filling.fill(soul, progress)
-    _heartbeat(soul, progress)
+    filling.heartbeat(soul, progress)
 
 
 def _known(soul: Soul) -> bool:
-    return soul.seen.recall(publishing.REMOTE) is not None or bool(soul.seen.recall(ALONE))
+    return soul.seen.recall(REMOTE) is not None or bool(soul.seen.recall(ALONE))
 
 
 def _remote(soul: Soul, order: Order, progress: Progress) -> None:
     """Speak to the remote; what it refuses does not keep merged files from reaching the disk."""
+    if not (order.remote or (order.publish and publishing.ahead(soul))):
+        return
     try:
         publishing.exchange(soul, progress)
     except (Transient, Refused) as error:
         progress.problem = error
 
 
-def _heartbeat(soul: Soul, progress: Progress) -> None:
-    """An idle body says once per `heartbeat` that it lives (FORM-6)."""
-    head = soul.head()
-    path = f"bodies/{soul.body}.json"
-    if head is None or path in soul.watching.changes or path in soul.watching.held:
-        return
-    tree = soul.tree_of(head)
-    file = soul.repo.entry(tree, path)
-    current = soul.repo.read(file.oid) if file is not None and file.regular else None
-    if current is None or not bodies.heartbeat_due(current, soul.clock.now(), soul.limits.heartbeat):
-        return
-    commit = soul.commit(soul.repo.edit(tree, {path: recording.beat(soul, tree)}), [head], "heartbeat")
-    soul.repo.flush()
-    standing.stand_off(soul)
-    soul.repo.move(MAIN, head, commit)
-    soul.seen.remember("main", commit)
-    progress.recorded.append(path)
-
-
 def _remember_pass(soul: Soul) -> None:
     """The time of the last pass, to notice a clock that was set back; rarely written, it need not be exact."""
     last, now = soul.seen.recall("clock"), soul.clock.now()
-    if last is None or not 0 <= now - last < 60:
-        if last is None or now > last or now + 300 < last:
-            soul.seen.remember("clock", now if last is None or now > last else last)
+    if last is None or now - last >= 60:
+        soul.seen.remember("clock", now)
 
 
 def _outcome(soul: Soul, progress: Progress) -> Outcome:
@@ -148,7 +129,7 @@ def _outcome(soul: Soul, progress: Progress) -> Outcome:
         progress.fetched,
         progress.pushed,
         soul.head(),
-        progress.remote_tip or soul.seen.recall(publishing.REMOTE),
+        progress.remote_tip or soul.seen.recall(REMOTE),
         tuple(sorted(pending)),
         {**soul.watching.held, **soul.waiting, **soul.unplaced},
         problem,

@@ -7,7 +7,7 @@ Rules: GUARD-1, GUARD-2, GUARD-3, GUARD-5, GUARD-6.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from bridge.core import entries, layout
@@ -23,11 +23,16 @@ FEW_GONE = 4
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """A change that is being watched: the stamp now (None: gone), since when it is so, since when it changes."""
+    """A change that is being watched.
+
+    stamp: as it is now (None: gone). since, began: boottime at which it became so, and at which the changing began.
+    found: nobody saw it happen, it was there when the process began to look.
+    """
 
     stamp: Stamp | None
     since: float
     began: float
+    found: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +51,16 @@ class Watching:
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """The two clocks at one moment and what is waived: `settle` seconds of quiet, waived at `sync` and shutdown."""
+    """The two clocks at one moment, and how to look.
+
+    settle: seconds of quiet. waive: they are not waited for (`sync`, shutdown). first: nothing was looked at before.
+    """
 
     now: float
     boottime: float
     settle: float
     waive: bool = False
+    first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,65 +78,56 @@ class Observation:
 
 
 def observe(look: Look, seen: Mapping[str, SeenEntry], watching: Watching, at: Instant) -> Observation:
-    """Sort what was looked at (GUARD-1, GUARD-6). `seen`: entries of every known path that was looked at."""
+    """Sort what was looked at (GUARD-1, GUARD-6).
+
+    `seen`: entries of every known path that was looked at; `watching.paths` are among what was looked at.
+    """
     read: list[str] = []
     gone: list[str] = []
     again: set[str] = set()
-    changes: dict[str, Activity] = {} if look.complete else _not_looked_at(look, seen, watching.changes)
+    changes: dict[str, Activity] = {}
     ready: dict[str, float] = {}
     for path, stamp in look.files.items():
         entry = seen.get(path)
         if entry is not None and entry.stamp == stamp:
             if not entry.racy:
                 continue
-            if not at.waive and 0 <= at.now - stamp.mtime_ns / 1e9 < RACY:
+            if not at.waive and racy(stamp, at.now):
                 again.add(path)
                 continue
-        change = _activity(watching.changes.get(path), stamp, at)
+        change = changes[path] = _activity(watching.changes.get(path), stamp, at)
         due = min(change.since + at.settle, change.began + LONGEST_ACTIVITY)
-        changes[path] = change
         if at.waive or at.boottime >= due:
             read.append(path)
         else:
             ready[path] = due
     for path in look.gone:
-        change = _activity(watching.changes.get(path), None, at)
-        changes[path] = change
+        change = changes[path] = _activity(watching.changes.get(path), None, at)
         # Two looks, `settle` apart, are never waived: a rename in progress looks like a deletion once.
         if change.since < at.boottime and at.boottime >= change.since + at.settle:
             gone.append(path)
         else:
             ready[path] = change.since + at.settle
-    held = dict(look.special) if look.complete else {**_still_held(look, watching.held), **look.special}
-    return Observation(
-        tuple(sorted(read)),
-        tuple(sorted(gone)),
-        frozenset(ready),
-        Watching(changes, frozenset(again), held),
-        min(ready.values(), default=None),
-    )
+    after = Watching(changes, frozenset(again), dict(look.special))
+    deadline = min(ready.values(), default=None)
+    return Observation(tuple(sorted(read)), tuple(sorted(gone)), frozenset(ready), after, deadline)
 
 
-def _not_looked_at(look: Look, seen: Mapping[str, SeenEntry], changes: Mapping[str, Activity]) -> dict[str, Activity]:
-    looked = look.files.keys() | look.gone | look.special.keys() | seen.keys()
-    return {path: change for path, change in changes.items() if path not in looked}
-
-
-def _still_held(look: Look, held: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
-    looked = look.files.keys() | look.gone
-    return {path: reason for path, reason in held.items() if path not in looked}
+def racy(stamp: Stamp, now: float) -> bool:
+    """Whether the file was touched so shortly before `now` that an equal stamp does not prove equal bytes."""
+    return abs(now - stamp.ctime_ns / 1e9) < RACY
 
 
 def _activity(before: Activity | None, stamp: Stamp | None, at: Instant) -> Activity:
     if before is not None and before.stamp == stamp:
         return before
-    began = before.began if before is not None else at.boottime
+    began = at.boottime if before is None else before.began
+    found = at.first if before is None else before.found
     if stamp is None:
-        return Activity(None, at.boottime, began)
+        return Activity(None, at.boottime, began, found)
     # A file that has been quiet on disk for longer than we have been looking need not wait once more.
-    age = at.now - stamp.ctime_ns / 1e9
-    since = at.boottime - age if 0 <= age else at.boottime
-    return Activity(stamp, since, min(began, since))
+    since = at.boottime - max(0.0, at.now - stamp.ctime_ns / 1e9)
+    return Activity(stamp, since, min(began, since), found)
 
 
 def finished(watching: Watching, paths: Iterable[str]) -> Watching:
@@ -138,18 +138,16 @@ def finished(watching: Watching, paths: Iterable[str]) -> Watching:
 
 def hold(watching: Watching, path: str, error: Held) -> Watching:
     """`watching` with a path set aside for the reason that the error gives (GUARD-5)."""
-    return replace(watching, held={**watching.held, path: (error.rule, error.message)})
+    return replace(finished(watching, [path]), held={**watching.held, path: (error.rule, error.message)})
 
 
-def at_rest(path: str, seen: bytes | None, now: bytes, busy: bool, lasted: float, guard: float) -> bool:
-    """Whether bytes just read may be recorded although someone may have the file open for writing (GUARD-1).
+def at_rest(path: str, seen: bytes | None, now: bytes, lasted: float, guard: float) -> bool:
+    """Whether bytes just read may be recorded although someone has the file open for writing (GUARD-1).
 
-    seen: the bytes last seen there. lasted: seconds since the change began. A file open for writing is recorded when
-    nothing of the last seen version is missing from it and it has been changing for 5 s, or after `guard`.
+    seen: the bytes last seen there. lasted: seconds since the change began. It is recorded when nothing of the last
+    seen version is missing from it and it has been changing for 5 s, or after `guard`.
     """
-    if not busy or lasted >= guard:
-        return True
-    return lasted >= LONGEST_ACTIVITY and grown(path, seen, now)
+    return lasted >= guard or (lasted >= LONGEST_ACTIVITY and grown(path, seen, now))
 
 
 def grown(path: str, seen: bytes | None, now: bytes) -> bool:
@@ -176,16 +174,19 @@ class Wait:
     began: float
     length: float
 
-    def over(self, now: float) -> bool:
-        """Whether the wait has ended. A clock that was set back starts it over only by ending it later."""
-        return now >= self.began + self.length
+    def left(self, now: float) -> float:
+        """Seconds until it is over; 0.0 when it is."""
+        return max(0.0, self.began + self.length - now)
 
 
-def wait_for(before: Wait | None, now: float, guard: float, at_start: bool) -> Wait:
-    """The wait that goes on, or a new one: `guard` seconds, 60 times that when it was found at a start (GUARD-2)."""
-    if before is not None and before.began <= now:
-        return before
-    return Wait(now, guard * (FOUND_AT_START if at_start else 1))
+def wait_for(before: Wait | None, now: float, guard: float, found: bool) -> Wait:
+    """The wait that goes on, or a new one: `guard` seconds, 60 times that when it was found at a start (GUARD-2).
+
+    A wait that began in the future, by a clock that was set back since, begins now.
+    """
+    if before is None:
+        return Wait(now, guard * (FOUND_AT_START if found else 1))
+    return before if before.began <= now else Wait(now, before.length)
 
 
 def suspicious(path: str, seen: bytes, now: bytes) -> bool:
@@ -198,13 +199,14 @@ def put_back(path: str) -> bool:
     return layout.is_fixed(path) or layout.is_required(path)
 
 
-def blocked(path: str, apart: Collection[str], below: Callable[[str], bool]) -> bool:
-    """Whether a path that is set aside stands at, above or (`below(path)`) under this one (GUARD-5)."""
-    if path in apart:
-        return True
-    parent = path
-    while "/" in parent:
-        parent = parent.rpartition("/")[0]
-        if parent in apart:
-            return True
-    return below(path)
+def in_the_way(paths: Iterable[str], apart: Collection[str]) -> frozenset[str]:
+    """Those of the paths at, above or below which one of `apart` stands (GUARD-5)."""
+    above = {parent for path in apart for parent in _parents(path)}
+    return frozenset(
+        path for path in paths if path in apart or path in above or any(parent in apart for parent in _parents(path))
+    )
+
+
+def _parents(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:length]) for length in range(1, len(parts))]

@@ -1,0 +1,87 @@
+"""What a local write to a memory file can have read (MERGE-12 applied): our own writes into it are remembered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bridge.app.soul import Soul
+from bridge.core import entries, layout
+from bridge.core.errors import Held
+from bridge.core.model import File, Lost, SeenEntry
+
+MOST = 64  # writes into one file that are remembered
+A_DAY = 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """One write of ours into a memory file: UTC seconds, boottime, and the blobs before and after it."""
+
+    at: float
+    boottime: float
+    before: str
+    after: str
+
+
+def remember(soul: Soul, path: str, before: SeenEntry | None, after: File | None) -> None:
+    """A working file was written by us: what came into a memory file with that is remembered for a day."""
+    if not layout.is_memory(path):
+        return
+    if before is None or after is None:
+        soul.seen.remember(_name(path), None)
+        return
+    writes = [*_writes(soul, path), _Write(soul.clock.now(), soul.clock.boottime(), before.file.oid, after.oid)]
+    plain = [[write.at, write.boottime, write.before, write.after] for write in writes[-MOST:]]
+    soul.seen.remember(_name(path), plain)
+
+
+def base_of(soul: Soul, path: str, entry: SeenEntry | None, version: File | None) -> File | None:
+    """The version that a local write is merged against: what was seen, or an older one when it did not read that."""
+    if entry is None:
+        return None
+    if version is None or not layout.is_memory(path):
+        return entry.file
+    writes = _writes(soul, path)
+    if not writes or soul.was_read(path, writes[-1].boottime):
+        return entry.file
+    try:
+        written, seen = _entries(soul, version.oid), _entries(soul, entry.file.oid)
+        arrived = [entries.Arrival(_entries(soul, each.before), _entries(soul, each.after)) for each in writes]
+    except Held:
+        return entry.file
+    base = entries.base_of_write(written, seen, arrived, False)
+    oids = [write.before for write, arrival in zip(writes, arrived, strict=True) if arrival.before == base]
+    return entry.file if base == seen or not oids else File(oids[-1], entry.file.mode)
+
+
+def dropped(soul: Soul, path: str, base: File | None, version: File | None, theirs: File | None) -> tuple[Lost, ...]:
+    """Their version, as lost, when a local write drops entries that arrived within the last day (MERGE-12)."""
+    if not layout.is_memory(path) or base is None or version is None or theirs is None:
+        return ()
+    try:
+        here, there = set(_entries(soul, version.oid)), set(_entries(soul, theirs.oid))
+        arrived: set[str] = set()
+        for write in _writes(soul, path):
+            arrived |= set(_entries(soul, write.after)) - set(_entries(soul, write.before))
+        gone = (set(_entries(soul, base.oid)) & there & arrived) - here
+    except Held:
+        return ()
+    return (Lost(path, theirs, "theirs"),) if gone else ()
+
+
+def _writes(soul: Soul, path: str) -> list[_Write]:
+    plain = soul.seen.recall(_name(path)) or []
+    now = soul.clock.now()
+    return [
+        write
+        for write in (_Write(*each) for each in plain)
+        if now - write.at < A_DAY and soul.repo.has(write.before) and soul.repo.has(write.after)
+    ]
+
+
+def _entries(soul: Soul, oid: str) -> tuple[str, ...]:
+    return entries.read(soul.repo.read(oid))
+
+
+def _name(path: str) -> str:
+    return f"arrivals:{path}"

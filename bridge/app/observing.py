@@ -1,0 +1,198 @@
+"""The look that begins a pass: which working files hold something new, which wait, which are set aside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from bridge.app.joining import JOINING, REMOTE
+from bridge.app.soul import Order, Progress, Soul
+from bridge.core import bodies, layout, plan
+from bridge.core.errors import Held, Moved
+from bridge.core.model import EXECUTABLE, PLAIN, File, Reading, SeenEntry, blob_id
+
+WAITS = "waits"  # remembered: when suspicious disappearances began to wait, and for how long
+LEFT = "left"  # remembered: paths whose working file may differ from main, besides those that main changed
+GONE = "gone:"  # the wait of files that vanished in a mass; other waits go by their path
+REMOVED = "removed:"  # the wait of a mass of removals that came from the remote
+WAITING = ("GUARD-2", "so much disappeared at once that it waits before it is recorded")
+
+
+@dataclass
+class Found:
+    """What a look found worth recording.
+
+    versions: local versions by path, None: gone. seen: what seen becomes with them. unchanged: looked at anew, but
+    nothing to record.
+    """
+
+    versions: dict[str, File | None] = field(default_factory=dict)
+    seen: dict[str, SeenEntry | None] = field(default_factory=dict)
+    unchanged: dict[str, SeenEntry] = field(default_factory=dict)
+
+    def leave_out(self, path: str) -> None:
+        """Not now."""
+        del self.versions[path], self.seen[path]
+
+
+def observe(soul: Soul, order: Order, progress: Progress) -> Found:
+    """Look at the working files, read what settled, and leave out what waits or is held (GUARD-5)."""
+    hints = None if order.hints is None else order.hints | soul.watching.paths
+    known = _known(soul, hints)
+    look = soul.tree.look(known, hints)
+    at = plan.Instant(soul.clock.now(), soul.clock.boottime(), soul.limits.settle, order.waive, soul.at_start)
+    observation = plan.observe(look, known, soul.watching, at)
+    soul.watching, soul.waiting = observation.watching, {}
+    progress.pending |= observation.pending
+    if observation.deadline is not None:
+        progress.due(observation.deadline)
+    if observation.watching.again:
+        progress.due(at.boottime + plan.RACY)
+    if look.complete:
+        soul.at_start = False
+    found = Found()
+    for path in observation.read:
+        _read(soul, order, progress, path, known.get(path), found)
+    for path in observation.gone:
+        found.versions[path] = found.seen[path] = None
+    _guard(soul, order, progress, known, found)
+    _put_back(soul, progress, found)
+    apart = progress.pending | soul.watching.held.keys() | soul.waiting.keys()
+    for path in plan.in_the_way(found.versions, apart):
+        found.leave_out(path)
+        progress.pending.add(path)
+    return found
+
+
+def leave(soul: Soul, paths: set[str]) -> None:
+    """These working files may differ from main: the next materialisation looks at them, whatever main says."""
+    left = set(soul.seen.recall(LEFT) or ())
+    if not paths <= left:
+        soul.seen.remember(LEFT, sorted(left | paths))
+
+
+def _known(soul: Soul, hints: frozenset[str] | None) -> dict[str, SeenEntry]:
+    if hints is None:
+        return soul.seen.under("")
+    return {path: entry for hint in hints for path, entry in soul.seen.under(hint).items()}
+
+
+def _read(soul: Soul, order: Order, progress: Progress, path: str, entry: SeenEntry | None, found: Found) -> None:
+    """Read one changed file into `found`, or say why not."""
+    try:
+        reason = layout.held(path, PLAIN, 0)
+        if reason is not None:
+            raise Held(reason[1], rule=reason[0], advice="Rename it; it stays on this body until then.")
+        reading = soul.tree.read(path, soul.limits.hold_back_over)
+        version = soul.store(reading.content, path, EXECUTABLE if reading.stamp.executable else PLAIN)
+        _refuse_foreign(soul, path, entry, version)
+    except Moved:
+        return _not_yet(soul, progress, path)
+    except Held as error:
+        soul.watching = plan.hold(soul.watching, path, error)
+        return None
+    if not _rests(soul, order, path, entry, reading):
+        return _not_yet(soul, progress, path)
+    now = SeenEntry(version, blob_id(reading.content), reading.stamp, plan.racy(reading.stamp, soul.clock.now()))
+    if entry is not None and entry.file == version:
+        found.unchanged[path] = now
+    else:
+        found.versions[path] = version
+        found.seen[path] = now
+    return None
+
+
+def _not_yet(soul: Soul, progress: Progress, path: str) -> None:
+    progress.pending.add(path)
+    progress.due(soul.clock.boottime() + soul.limits.settle)
+
+
+def _refuse_foreign(soul: Soul, path: str, entry: SeenEntry | None, version: File) -> None:
+    """Raise Held for a change of another registered body's path (MERGE-9); what was published there is none."""
+    owner = bodies.owner(path)
+    if owner in (None, soul.body) or (entry is not None and entry.file == version):
+        return
+    tree = soul.tree_of(soul.head())
+    if not bodies.foreign(path, soul.body, soul.registered(tree)) or soul.repo.entry(tree, path) == version:
+        return
+    known = soul.seen.recall(REMOTE)
+    if entry is None and known and soul.seen.recall(JOINING) and soul.repo.ever(known, path, version.oid):
+        return
+    raise Held(
+        f"only the body {owner} writes here",
+        rule="MERGE-9",
+        advice=f"Move what you wrote to journal/{soul.body}/ or notes/.",
+    )
+
+
+def _rests(soul: Soul, order: Order, path: str, entry: SeenEntry | None, reading: Reading) -> bool:
+    if not reading.busy:
+        return True
+    change = soul.watching.changes.get(path)
+    lasted = soul.clock.boottime() - change.began if change else 0.0
+    if order.waive:
+        lasted = max(lasted, plan.LONGEST_ACTIVITY)
+    seen = soul.content(entry.file) if entry is not None and soul.repo.has(entry.file.oid) else None
+    return plan.at_rest(path, seen, reading.content, lasted, soul.limits.guard)
+
+
+def _put_back(soul: Soul, progress: Progress, found: Found) -> None:
+    """What must exist and what is another body's is no deletion: it comes back from main (GUARD-2, MERGE-9)."""
+    gone = [path for path, version in found.versions.items() if version is None]
+    registered: frozenset[str] = frozenset()
+    if any(map(bodies.owner, gone)):
+        registered = soul.registered(soul.tree_of(soul.head()))
+    back = {path for path in gone if plan.put_back(path) or bodies.foreign(path, soul.body, registered)}
+    for path in back:
+        found.leave_out(path)
+    if back:
+        with soul.seen.transaction():
+            for path in back:
+                soul.seen.put(path, None)
+            leave(soul, back)
+        soul.watching = plan.finished(soul.watching, back)
+
+
+def _guard(soul: Soul, order: Order, progress: Progress, known: dict[str, SeenEntry], found: Found) -> None:
+    """Let suspicious disappearances wait (GUARD-2); the beginning of each wait is stored."""
+    before = {key: plan.Wait(*wait) for key, wait in (soul.seen.recall(WAITS) or {}).items()}
+    now = soul.clock.now()
+    # A wait of what was not judged this time goes on: it was not looked at, or is not at rest yet.
+    waits = {key: wait for key, wait in before.items() if _unjudged(soul, order, progress, key, known)}
+    for path, key in _doubtful(soul, before, found).items():
+        change = soul.watching.changes.get(path)
+        wait = plan.wait_for(before.get(key), now, soul.limits.guard, found=change is not None and change.found)
+        if order.now or not wait.left(now):
+            continue
+        if key not in before and key not in waits:
+            soul.facts.record("guard.waiting", path=path, until=wait.began + wait.length)
+        waits[key] = wait
+        found.leave_out(path)
+        soul.waiting[path] = WAITING
+        progress.due(soul.clock.boottime() + wait.left(now))
+    if waits != before:
+        soul.seen.remember(WAITS, {key: [wait.began, wait.length] for key, wait in waits.items()} or None)
+
+
+def _doubtful(soul: Soul, before: dict[str, plan.Wait], found: Found) -> dict[str, str]:
+    """Paths that may have to wait, each with the key of its wait; a mass is judged by everything that is gone now."""
+    doubtful = {path: path for path in found.versions if _emptied(soul, path, found)}
+    gone = [path for path, version in found.versions.items() if version is None]
+    missing = sum(change.stamp is None for change in soul.watching.changes.values())
+    if GONE in before or plan.mass(missing, soul.seen.count()):
+        doubtful |= {path: GONE for path in gone if not plan.put_back(path)}
+    return doubtful
+
+
+def _unjudged(soul: Soul, order: Order, progress: Progress, key: str, known: dict[str, SeenEntry]) -> bool:
+    if key == REMOVED:
+        return True
+    if key == GONE:
+        return any(change.stamp is None for path, change in soul.watching.changes.items() if path in progress.pending)
+    return key in progress.pending or (order.hints is not None and key not in known)
+
+
+def _emptied(soul: Soul, path: str, found: Found) -> bool:
+    entry, version = soul.seen.get(path), found.versions[path]
+    if entry is None or version is None or not layout.is_memory(path) or not soul.repo.has(entry.file.oid):
+        return False
+    return plan.suspicious(path, soul.repo.read(entry.file.oid), soul.repo.read(version.oid))
