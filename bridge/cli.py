@@ -82,7 +82,7 @@ def _arguments(argv: Sequence[str], context: Context) -> argparse.Namespace:
     if len(named) > 1:
         raise Unusable(f"two souls are named: {' and '.join(sorted(named))}", kind="usage", advice="name one")
     arguments.agent = named.pop() if named else None
-    if "words" in arguments:
+    if "least" in arguments:
         _take_agent_off(arguments, context)
     return arguments
 
@@ -97,7 +97,7 @@ def _take_agent_off(arguments: argparse.Namespace, context: Context) -> None:
             kind="usage",
             advice=f"{cli_parser.PROGRAM} {arguments.command} --help",
         )
-    arguments.words = words
+    arguments.words = [*arguments.command.split()[1:], *words]
 
 
 def _bug(error: Exception, context: Context) -> SoulError:

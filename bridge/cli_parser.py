@@ -75,6 +75,11 @@ def _conflicts(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dismiss", metavar="ID", help="take one off the list; its version stays in history")
 
 
+def _accept_host_key(parser: argparse.ArgumentParser) -> None:
+    _agent(parser)
+    parser.add_argument("--fingerprint", metavar="FINGERPRINT", help="the key that is right, where nobody can be asked")
+
+
 def _accept_remote(parser: argparse.ArgumentParser) -> None:
     _agent(parser)
     which = parser.add_mutually_exclusive_group()
@@ -141,7 +146,7 @@ COMMANDS = (
     Command("pause", "pause", "stop passes; files stay as they are", ("pause", "pause kaoru"), _agent),
     Command("resume", "pause", "let passes go on", ("resume", "resume kaoru"), _agent),
     Command("accept-host-key", "accept_host_key", "accept a host key that changed, after seeing both",
-            ("accept-host-key",), _agent),
+            ("accept-host-key", "accept-host-key --fingerprint SHA256:…"), _accept_host_key),
     Command("accept-remote", "accept_remote", "decide after the remote's history was rewritten, after seeing both",
             ("accept-remote", "accept-remote --merge"), _accept_remote),
     Command("validate", "validate", "check every rule of form; exit 1 if any is broken",
@@ -189,14 +194,14 @@ def _register(below: Any, command: Command) -> None:
         description=_sentence(command.summary),
         epilog=f"{note}examples:\n{examples}".lstrip(),
     )
-    parser.set_defaults(module=command.module)
+    parser.set_defaults(module=command.module, words=[])
     if command.adds:
         command.adds(parser)
     if command.words:
         least, most, shown = command.words
         parser.add_argument("words", nargs="*", metavar=shown, help=argparse.SUPPRESS)
         parser.usage = f"{PROGRAM} {command.name} [-h] [--json] [--agent AGENT] {shown}"
-        parser.set_defaults(least=least, most=most, shown=shown)
+        parser.set_defaults(least=least, most=most, shown=shown, words=None)
     _everywhere(parser)
 
 

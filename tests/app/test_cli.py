@@ -15,13 +15,14 @@ from typing import Any
 
 import pytest
 
-from bridge import __version__, cli_parser
+from bridge import __version__, cli, cli_parser
 from bridge.adapters import config
 from bridge.adapters.events import Events
 from bridge.adapters.keys import generate
 from bridge.adapters.lock import Lock
 from bridge.app import status
 from bridge.cli import run as call
+from bridge.commands.context import Context
 from bridge.fakes.clock import FakeClock
 
 ROOT = Path(__file__).parents[2]
@@ -294,6 +295,30 @@ def test_names_no_terminal_should_see_are_shown_harmless_in_any_locale(home: Pat
     assert "\x1b" not in answer.stdout
     assert "日記" in answer.stdout
     assert "caf\udce9" in json.loads(soul_bridge(home, "status", "--json").stdout)["pending"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "agent", "words"),
+    [
+        ("log", None, []),
+        ("log notes/a.md", None, ["notes/a.md"]),
+        ("log kaoru notes/a.md", "kaoru", ["notes/a.md"]),
+        ("log ./kaoru", None, ["./kaoru"]),
+        ("--agent kaoru log kaoru", "kaoru", ["kaoru"]),
+        ("diff a1 b2 SOUL.md", None, ["a1", "b2", "SOUL.md"]),
+        ("diff kaoru a1 b2 SOUL.md", "kaoru", ["a1", "b2", "SOUL.md"]),
+        ("bodies", None, []),
+        ("bodies kaoru", "kaoru", []),
+        ("--json bodies forget mac", None, ["forget", "mac"]),
+        ("bodies forget kaoru mac", "kaoru", ["forget", "mac"]),
+    ],
+)
+def test_an_agent_may_be_the_first_word_of_any_command(
+    home: Path, typed: str, agent: str | None, words: list[str]
+) -> None:
+    context = Context(config.locate({"SOUL_BRIDGE_HOME": str(home)}), False, io.StringIO(), io.StringIO())
+    arguments = cli._arguments(typed.split(), context)
+    assert (arguments.agent, arguments.words) == (agent, words)
 
 
 def test_the_page_of_commands_says_the_same_as_the_program(tmp_path: Path) -> None:
