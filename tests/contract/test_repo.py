@@ -276,15 +276,6 @@ def test_both_repositories_hold_the_same_files_after_the_same_edits(
         assert list(fake.files(trees[fake])) == list(real.files(trees[real]))
 
 
-def test_a_directory_of_ten_thousand_entries_is_edited_and_compared(repo: AnyRepo) -> None:
-    oid = repo.write(b"x")
-    tree = repo.edit("", {f"notes/{number}.md": File(oid) for number in range(10_000)})
-    other = File(repo.write(b"y"))
-    changed = repo.edit(tree, {"notes/5000.md": other, "notes/77.md": None})
-    assert repo.diff(tree, changed) == {"notes/5000.md": (File(oid), other), "notes/77.md": (File(oid), None)}
-    assert sum(1 for _ in repo.files(changed)) == 9_999
-
-
 def test_a_path_of_two_hundred_directories_is_a_path_like_any_other(repo: AnyRepo) -> None:
     path = "/".join(f"d{number}" for number in range(200)) + "/f"
     files = put(repo, path)
