@@ -160,7 +160,7 @@ def is_seed_text(content: bytes) -> bool:
 
 def seed_text(display_name: str) -> bytes:
     """The SOUL.md that an agent is born with (TREE-1)."""
-    return f"# {display_name}\n".encode()
+    return jsontext.encode(f"# {' '.join(display_name.split())}\n")
 
 
 def problems(path: str, content: bytes) -> list[Problem]:

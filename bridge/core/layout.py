@@ -51,13 +51,15 @@ def repository(agent: str) -> str:
 def readme(agent: str, display_name: str) -> bytes:
     """The generated README.md: nothing in it is personal beyond the names."""
     return (
-        f"# {display_name}\n\n"
-        f"This repository is the soul of the agent `{agent}`: who it is and what it remembers.\n\n"
-        "- It is private. Only the machines that carry the agent have a key to it.\n"
-        "- Software keeps it the same on all of them; nobody needs to commit or pull here.\n"
-        "- Nothing is ever erased from its history: a mistake is undone by going back to an earlier version, which\n"
-        "  adds a commit and takes none away.\n"
-    ).encode()
+        identity.seed_text(display_name)
+        + (
+            f"\nThis repository is the soul of the agent `{agent}`: who it is and what it remembers.\n\n"
+            "- It is private. Only the machines that carry the agent have a key to it.\n"
+            "- Software keeps it the same on all of them; nobody needs to commit or pull here.\n"
+            "- Nothing is ever erased from its history: a mistake is undone by going back to an earlier version, and\n"
+            "  that adds a commit and takes none away.\n"
+        ).encode()
+    )
 
 
 def missing(

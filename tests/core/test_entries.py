@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import time
 
 import pytest
@@ -128,7 +129,8 @@ def test_ten_thousand_entries_are_merged_from_bytes_to_bytes_in_a_tenth_of_a_sec
         result = entries.write(entries.merge(*map(entries.read, (base, here, there))))
         took.append(time.perf_counter() - started)
     assert len(result) > 900_000
-    assert min(took) < 0.1
+    # Measuring which lines ran makes every line several times slower.
+    assert min(took) < (0.1 if sys.gettrace() is None else 1.0)
 
 
 @pytest.mark.parametrize("piece", ["§\n", "\r\n", "§", " ", "a\n§\n", "\n §", "\u3000"])
