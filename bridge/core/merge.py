@@ -93,11 +93,11 @@ def _fixed(path: str, triple: Triple, facts: Facts) -> Outcome:
 
 
 def _memory(path: str, triple: Triple, facts: Facts) -> Outcome | None:
-    """The merge by entry, None where a side has no entries to merge. A base that has none took none away."""
-    ours, theirs = _entries(triple.ours, facts), _entries(triple.theirs, facts)
-    if ours is None or theirs is None:
+    """The merge by entry, None where one of the three has no entries: it is a link or not text."""
+    base, ours, theirs = (_entries(file, facts) for file in (triple.base, triple.ours, triple.theirs))
+    if base is None or ours is None or theirs is None:
         return None
-    result = entries.merge(_entries(triple.base, facts) or (), ours, theirs)
+    result = entries.merge(base, ours, theirs)
     gone = triple.ours is None or triple.theirs is None
     if not result and gone and not layout.is_required(path):
         return Outcome(None)

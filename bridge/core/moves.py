@@ -25,7 +25,7 @@ def follow(triples: Mapping[str, Triple]) -> tuple[dict[str, Triple], list[Decis
         for old, new in sorted(_moved(triples, side)):
             there, here = triples[old], triples[new]
             other = _other(there, side)
-            if other is None or not other.regular or same(other, there.base) or _other(here, side) is not None:
+            if other is None or not other.regular or other == there.base or _other(here, side) is not None:
                 continue
             found[old] = _laid(there, side, there.base)
             found[new] = _laid(Triple(there.base, here.ours, here.theirs), side, other)
