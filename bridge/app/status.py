@@ -22,7 +22,7 @@ STATES = ("idle", "settling", "syncing", "waiting", "refused", "paused", "stoppe
 _SHOWN = 20  # paths of one kind that are listed in words; the document has all
 _CAUSES = {
     "auth": "key refused",
-    "hostkey": "the host's key is not the pinned one",
+    "hostkey": "the key of the host is not accepted",
     "network": "remote unreachable",
     "identity": "the remote is another agent",
     "rewritten": "the remote's history was rewritten",
