@@ -169,16 +169,21 @@ def _read(path: Path) -> bytes:
     except OSError as error:
         remedy = f"Make it yours: `sudo chown $USER {path}`." if error.errno == errno.EACCES else MAKE_ONE
         raise _refused(f"cannot read the key {path}: {error.strerror}", remedy) from error
-    with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
-            raise _refused(f"{path} is not a key file", MAKE_ONE)
-        if found.st_uid != os.geteuid():
-            raise _refused(f"the key {path} belongs to another user", f"Make it yours: `sudo chown $USER {path}`.")
-        if found.st_mode & 0o077:
-            mode = stat.S_IMODE(found.st_mode)
-            raise _refused(f"others may read the key {path} (mode {mode:04o})", f"Close it: `chmod 600 {path}`.")
-        return file.read(LARGEST)
+    try:
+        _examine(path, os.fstat(descriptor))
+        return os.read(descriptor, LARGEST)
+    finally:
+        os.close(descriptor)
+
+
+def _examine(path: Path, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
+        raise _refused(f"{path} is not a key file", MAKE_ONE)
+    if found.st_uid != os.geteuid():
+        raise _refused(f"the key {path} belongs to another user", f"Make it yours: `sudo chown $USER {path}`.")
+    if found.st_mode & 0o077:
+        mode = stat.S_IMODE(found.st_mode)
+        raise _refused(f"others may read the key {path} (mode {mode:04o})", f"Close it: `chmod 600 {path}`.")
 
 
 def _make_private_directory(path: Path) -> None:

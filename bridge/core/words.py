@@ -43,7 +43,7 @@ def readable(text: str | bytes, longest: int = LONGEST) -> str:
     """Text that cannot steer a terminal: control characters escaped, line ends LF, at most `longest` characters."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
-    text = text.rstrip("\0").replace("\r\n", "\n").replace("\r", "\n").replace("\t", " ").strip()
+    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\t", " ").strip().strip("\0").strip()
     if len(text) > longest:
         text = text[:longest].rstrip() + " …"
     return _UNSAFE.sub(_escape, text)

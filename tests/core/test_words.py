@@ -1,0 +1,60 @@
+"""A server's words: safe to show, and answered with advice."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.core import words
+
+
+@given(st.text(max_size=300) | st.binary(max_size=300))
+def test_no_text_keeps_a_character_that_steers_a_terminal(text: str | bytes) -> None:
+    shown = words.readable(text)
+    assert not [letter for letter in shown if unicodedata.category(letter) in ("Cc", "Cs") and letter != "\n"]
+    assert not set(shown) & set("\u202e\u2066\u200b\u2028\ufeff\U000e0041")
+    shown.encode()
+
+
+@given(st.text(max_size=100))
+def test_reading_twice_changes_nothing(text: str) -> None:
+    assert words.readable(words.readable(text)) == words.readable(text)
+
+
+def test_plain_words_stay_and_line_ends_become_one_kind() -> None:
+    assert words.readable("  Größe 你好 §\r\nzwei\rdrei\tvier\0\n") == "Größe 你好 §\nzwei\ndrei vier"
+
+
+def test_escapes_show_what_was_there() -> None:
+    assert words.readable("a\x1b[2Jb\x9b\u202e\U000e0041") == "a\\x1b[2Jb\\x9b\\u202e\\U000e0041"
+
+
+def test_long_words_are_cut() -> None:
+    assert words.readable("x" * 5000) == "x" * words.LONGEST + " …"
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ("ERROR: The key you are authenticating with has been marked as read only.", "Allow write access"),
+        ("ERROR: Permission to me/x.git denied to deploy key", "Allow write access"),
+        ("FATAL: W any kaoru laptop DENIED by fallthru", "Allow write access"),
+        ("ERROR: Repository not found.", "Check `remote`"),
+        ("fatal: '/x.git' does not appear to be a git repository", "Check `remote`"),
+        ("git@host: Permission denied (publickey).", "as a deploy key with write access"),
+        ("fatal: detected dubious ownership in repository", "belongs to another user"),
+        ("something nobody ever said", "soul-bridge doctor"),
+    ],
+)
+def test_the_advice_fits_the_refusal(said: str, asked: str) -> None:
+    """AUTH-3."""
+    assert asked in words.advice(said)
+
+
+def test_a_lost_race_and_a_servers_own_trouble_may_pass_and_a_hook_does_not() -> None:
+    assert words.may_pass("failed to update ref")
+    assert words.may_pass("incorrect old value provided")
+    assert not words.may_pass("pre-receive hook declined")
