@@ -2,6 +2,7 @@
 
 Paths are joined with "/" and decoded with surrogateescape. A name that itself holds a "/" (git's plumbing can make
 one) is shown with NUL in its place: no such path can be made on a disk, TREE-7 lists it, and it stays in the tree.
+An entry without a name, which git lets nobody send, stays too and is not shown.
 """
 
 from __future__ import annotations
@@ -189,7 +190,7 @@ class Trees:
 
     def _listed(self, tree: str, under: str) -> Iterator[tuple[str, Entry]]:
         """One folder's entries with their paths, in the order of the paths below them."""
-        named = [(join(under, entry.name), entry) for entry in self.folder(tree).values()]
+        named = [(join(under, entry.name), entry) for entry in self.folder(tree).values() if entry.name]
         return iter(sorted(named, key=lambda pair: pair[0] + "/" if pair[1].folder else pair[0]))
 
 
@@ -202,8 +203,11 @@ def parse(raw: bytes, oid: str) -> list[Entry]:
 
 
 def split(path: str) -> list[bytes]:
-    """The names along a path."""
-    return [name.encode("utf-8", "surrogateescape").replace(b"\0", b"/") for name in path.split("/")] if path else []
+    """The names along a path. Raises ValueError for a path that cannot be one."""
+    names = [name.encode("utf-8", "surrogateescape").replace(b"\0", b"/") for name in path.split("/")]
+    if b"" in names:
+        raise ValueError(f"not a path: {path!r}")
+    return names
 
 
 def join(folder: str, name: bytes) -> str:
@@ -253,8 +257,6 @@ class _Frame:
 
 def _note(plan: _Plan, names: list[bytes], file: File | None) -> None:
     """Add one change to a plan; of a file and something set below it, the later one holds."""
-    if not names:
-        raise ValueError("the tree itself is no entry")
     for name in names[:-1]:
         step = plan.get(name)
         if not isinstance(step, dict):
@@ -280,7 +282,7 @@ def _sets(plan: _Plan) -> bool:
 
 def _differing(before: Folder, after: Folder) -> Iterator[tuple[bytes, Entry | None, Entry | None]]:
     """Names whose entries are not the same bytes on both sides."""
-    for name in {entry.name for entry in set(before.values()) ^ set(after.values())}:
+    for name in {entry.name for entry in set(before.values()) ^ set(after.values())} - {b""}:
         yield name, before.get(name), after.get(name)
 
 
