@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import datetime
 import json
 import math
@@ -28,10 +29,9 @@ def read(content: bytes | None) -> dict[str, Any] | None:
 
 def write(fields: Mapping[str, Any], first: Iterable[str] = (), last: Iterable[str] = ()) -> bytes:
     """Bytes of an object whose keys come in the order `first`, others as they stand, `last`."""
-    ends = [key for key in last if key in fields]
-    order = [key for key in first if key in fields and key not in ends]
-    order += [key for key in fields if key not in order and key not in ends]
-    return encode(json.dumps({key: fields[key] for key in order + ends}, indent=2, ensure_ascii=False) + "\n")
+    ends = dict.fromkeys(key for key in last if key in fields)
+    order = [key for key in dict.fromkeys([*first, *fields]) if key in fields and key not in ends]
+    return encode(json.dumps({key: fields[key] for key in (*order, *ends)}, indent=2, ensure_ascii=False) + "\n")
 
 
 def encode(text: str) -> bytes:
@@ -49,8 +49,8 @@ def repeated(content: bytes) -> list[str]:
     found: list[str] = []
 
     def note(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        keys = [key for key, _ in pairs]
-        found.extend(sorted({key for key in keys if keys.count(key) > 1}))
+        times = collections.Counter(key for key, _ in pairs)
+        found.extend(key for key, count in times.items() if count > 1)
         return dict(pairs)
 
     json.loads(content.decode("utf-8-sig"), object_pairs_hook=note)

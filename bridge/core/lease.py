@@ -19,6 +19,7 @@ LASTS = 30 * 60  # seconds
 RENEWED_AFTER = LASTS / 2
 STOPS_BEFORE = 60  # seconds before its end at which the holder has stopped
 GRACE_MS = 60_000  # past `until` before another may take it
+LATEST_MS = 253_402_300_800_000  # the year 10000: nobody can write such an end as a date
 SURE_AFTER = LASTS + 60  # seconds of seeing the same lease after which it is over, whatever clocks say
 
 
@@ -75,7 +76,7 @@ def read(content: bytes | None) -> Lease | None:
     body, until = fields.get("body"), fields.get("until")
     if not isinstance(body, str) or isinstance(until, bool) or not isinstance(until, int | float):
         return None
-    return Lease(body, int(until))
+    return Lease(body, int(until)) if 0 <= until < LATEST_MS else None
 
 
 def write(body: str, until_ms: int) -> bytes:
