@@ -209,9 +209,10 @@ class FakeTree(Files):
         if inode is None or inode.stamp() != seen.stamp:
             self._waiting.pop(path, None)
             raise Moved(f"{path} is not as it was last seen")
+        now = self._clock.boottime()
         if not inode.writers:
             self._waiting.pop(path, None)
-        elif self._clock.boottime() - self._waiting.setdefault(path, self._clock.boottime()) < self.patience:
+        elif now - self._waiting.setdefault(path, now) < self.patience:
             raise Moved(f"{path} is open for writing")
 
     def _writable(self, path: str) -> None:

@@ -305,9 +305,10 @@ class Tree:
         if not stat.S_ISREG(status.st_mode) or stamp_of(status) != seen.stamp or not _names(way, present):
             self._waiting.pop(path, None)
             raise Moved(f"{path} is not as it was last seen")
+        now = self._clock.boottime()
         if not self._busy(present):
             self._waiting.pop(path, None)
-        elif self._clock.boottime() - self._waiting.setdefault(path, self._clock.boottime()) < self.patience:
+        elif now - self._waiting.setdefault(path, now) < self.patience:
             raise Moved(f"{path} is open for writing")
 
     def _busy(self, descriptor: int) -> bool:
