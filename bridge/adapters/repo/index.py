@@ -30,6 +30,7 @@ _DROPPED = (b"TREE", b"UNTR", b"FSMN", b"EOIE", b"IEOT")
 _KEPT = (b"REUC",)
 _UNKNOWN_STAT = bytes(40)
 _LARGEST = 64 << 20  # a larger working file is not read for its stat data; git will do it
+_LOOKS = 256  # young files that are read again for their stat data
 
 
 class _Strange(Exception):
@@ -64,12 +65,13 @@ class Index:
         skip-worktree. Paths that git takes into no index (`.git`, `..`) are left out. Nothing happens, and nothing is
         raised, when the index is locked or strange.
         """
+        if os.path.lexists(self._path.with_name("index.lock")):
+            return
         try:
-            with locked(self._git_dir, self._path, b"", attempts=1) as lock:
-                self._load()
-                changed = self._change(expected, new, set(absent))
-                if changed:
-                    self._store_index(lock, changed)
+            self._load()
+            changed = self._change(expected, new, set(absent))
+            if changed:
+                self._write(changed)
         except (OSError, errors.SoulError, _Strange):
             self._state = _State()
 
@@ -185,25 +187,40 @@ class Index:
         except FileNotFoundError:
             self._state = _State()
             return
-        limit = struct.pack(">I", mark[0] // 10**9 & 0xFFFFFFFF)
+        limit = _seconds(mark)
         self._state.racy = {key for key, cell in self._state.cells.items() if cell[8:12] >= limit}
 
-    def _store_index(self, lock: Path, changed: set[bytes]) -> None:
-        """Write the index through its lock. What was as young as the old file must not look settled by the new one."""
+    def _write(self, changed: set[bytes]) -> None:
+        """Write the index through its lock. What was as young as the old file must not look settled by the new one.
+
+        Raises _Strange when somebody else wrote it meanwhile.
+        """
         state = self._state
-        for key in state.racy - changed:
-            cell = state.cells[key]
-            state.cells[key] = cell[:36] + bytes(4) + cell[40:]
+        self._settle(state.racy - changed)
         state.cells = {key: state.cells[key] for key in sorted(state.cells)}
-        descriptor = os.open(lock, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(serialise(state.cells.values(), state.kept))
-            file.flush()
-            os.fsync(descriptor)
-            state.mark = _mark(os.fstat(descriptor))
-        lock.rename(self._path)
-        limit = struct.pack(">I", state.mark[0] // 10**9 & 0xFFFFFFFF)
+        content = serialise(state.cells.values(), state.kept)
+        with locked(self._git_dir, self._path, content, attempts=1) as lock:
+            if self._mark() != state.mark:
+                raise _Strange("written meanwhile")
+            state.mark = _mark(os.lstat(lock))
+            lock.rename(self._path)
+        limit = _seconds(state.mark)
         state.racy = {key for key in state.racy | changed if state.cells.get(key, b"")[8:12] >= limit}
+
+    def _settle(self, young: set[bytes]) -> None:
+        """Look at young entries again; what cannot be vouched for gets the length 0, by which git compares bytes."""
+        for number, key in enumerate(young):
+            cell = self._state.cells[key]
+            file = self._file(key)
+            path = key[:-2].decode("utf-8", "surrogateescape")
+            if file is None or number >= _LOOKS or self._look(path, file)[28:] != cell[28:40]:
+                self._state.cells[key] = cell[:36] + bytes(4) + cell[40:]
+
+    def _mark(self) -> tuple[int, int, int] | None:
+        try:
+            return _mark(os.lstat(self._path))
+        except FileNotFoundError:
+            return None
 
 
 def parse(raw: bytes) -> _State:
@@ -292,6 +309,11 @@ def _stat(found: os.stat_result) -> bytes:
         found.st_size,
     )
     return struct.pack(">10I", *(number & 0xFFFFFFFF for number in numbers))
+
+
+def _seconds(mark: tuple[int, int, int]) -> bytes:
+    """The index file's time as an entry would hold it; git tells young entries by seconds."""
+    return struct.pack(">I", mark[0] // 10**9 & 0xFFFFFFFF)
 
 
 def _mark(found: os.stat_result) -> tuple[int, int, int]:
