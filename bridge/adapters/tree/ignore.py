@@ -43,10 +43,11 @@ def may_hold_own(directory: str) -> bool:
 
 @dataclass(frozen=True)
 class Level:
-    """The patterns of one `.gitignore`: the directory they are relative to ("notes/"), and a quick first test."""
+    """The patterns of one `.gitignore`: the directory they are relative to ("notes/"), each with whether it ignores
+    or takes back, and a quick first test for all that ignore."""
 
     prefix: str
-    spec: GitIgnoreSpec
+    patterns: tuple[tuple[re.Pattern[str], bool], ...]
     quick: re.Pattern[str] | None
 
     def decides(self, path: str) -> bool | None:
@@ -54,7 +55,22 @@ class Level:
         below = path[len(self.prefix) :]
         if self.quick is not None and self.quick.search(below) is None:
             return None
-        return self.spec.check_file(below).include
+        for pattern, ignore in reversed(self.patterns):
+            if _means(pattern, below):
+                return ignore
+        return None
+
+
+def _means(pattern: re.Pattern[str], path: str) -> bool:
+    """Whether a pattern means this very path. The library's expressions also match through a directory above it, which
+    was asked about before; the group `ps_d` tells where that directory ends."""
+    if pattern.pattern == ".":
+        return True  # how the library writes "*"
+    for match in pattern.finditer(path):
+        end = match.groupdict().get("ps_d") and match.end("ps_d")
+        if end == len(path) or (not end and (match.end() == len(path)) != match.group().endswith("/")):
+            return True
+    return False
 
 
 Levels = tuple[Level, ...]
@@ -71,24 +87,20 @@ def ignores(levels: Levels, path: str) -> bool:
 
 def parse(prefix: str, content: bytes) -> Level | None:
     """The patterns of a `.gitignore`; lines that are no pattern are passed over, None when there is none."""
-    patterns: list[str] = []
+    patterns: list[tuple[re.Pattern[str], bool]] = []
     for line in content.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape").split("\n"):
-        try:
-            if GitIgnoreSpec.from_lines([line.removesuffix("\r")]).patterns[0].include is not None:
-                patterns.append(line.removesuffix("\r"))
-        except (ValueError, IndexError):
-            continue
-    if not patterns:
-        return None
-    spec = GitIgnoreSpec.from_lines(patterns)
-    return Level(prefix, spec, _quick(spec))
+        with contextlib.suppress(ValueError):
+            for each in GitIgnoreSpec.from_lines([line.removesuffix("\r")]).patterns:
+                if each.regex is not None and each.include is not None:
+                    patterns.append((each.regex, each.include))
+    return Level(prefix, tuple(patterns), _quick(patterns)) if patterns else None
 
 
-def _quick(spec: GitIgnoreSpec) -> re.Pattern[str] | None:
-    """One expression for everything that can be ignored; a negated pattern alone changes nothing at its own level."""
-    if any(pattern.include is False for pattern in spec.patterns):
+def _quick(patterns: list[tuple[re.Pattern[str], bool]]) -> re.Pattern[str] | None:
+    """One expression for all, where none takes anything back."""
+    if not all(ignore for _, ignore in patterns):
         return None
-    texts: list[str] = [re.sub(r"\?P<\w+>", "?:", each.regex.pattern) for each in spec.patterns if each.regex]
+    texts = [re.sub(r"\?P<\w+>", "?:", pattern.pattern) for pattern, _ in patterns]
     return re.compile("|".join(f"(?:{text})" for text in texts))
 
 
