@@ -533,6 +533,25 @@ def test_a_cut_connection_is_transient_and_leaves_nothing_half_done(host: Any, s
     assert two.remote.fetch(()).tip in {base, more}
 
 
+def test_the_surroundings_choose_neither_key_nor_program(host: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """AUTH-4, AUTH-7."""
+    for name in ("GIT_SSH_COMMAND", "GIT_SSH", "GIT_DIR", "GIT_CONFIG_PARAMETERS", "SSH_AUTH_SOCK", "GIT_EXEC_PATH"):
+        monkeypatch.setenv(name, "/nonexistent")
+    one = host.body("one")
+    one.remote.push(None, base := one.commit("base"))
+    assert one.remote.fetch({base}).tip == base
+
+
+@pytest.mark.parametrize("kind", ["remote on host", "gitssh on host"])
+def test_a_place_with_an_odd_name_is_a_place(tmp_path: Path, kind: str) -> None:
+    (place := tmp_path / "with blank, %d and $HOME").mkdir()
+    odd = make(kind, place)
+    one = odd.body("one")
+    one.remote.push(None, base := one.commit("base"))
+    assert one.remote.fetch({base}).tip == base
+    odd.stop()
+
+
 # --- the open session -----------------------------------------------------------------------------------------------
 
 
@@ -614,6 +633,50 @@ def test_closing_from_another_thread_ends_a_call_that_hangs(session: Any) -> Non
     with pytest.raises(Transient):
         one.remote.fetch(())
     assert clock.boottime() - begun < 5.0
+
+
+def test_a_call_that_was_closed_does_not_log_in_again(session: Any) -> None:
+    one = session.body("one")
+    one.remote.fetch(())
+    session.server.stall = True
+    threading.Timer(0.3, one.remote.close).start()
+    with pytest.raises(Transient):
+        one.remote.fetch(())
+    assert session.server.logins == 1
+
+
+def test_a_babbling_error_stream_does_not_use_up_the_window(session: Any) -> None:
+    one = session.body("one")
+    session.server.babble = 5 * 1024 * 1024
+    one.remote.push(None, base := one.commit("base"))
+    assert one.remote.fetch({base}).tip == base
+
+
+def test_bodies_that_push_at_once_lose_nothing(session: Any) -> None:
+    """COMMIT-2: whoever is late looks, merges and tries again."""
+    bodies = [session.body(f"body{number}") for number in range(4)]
+    bodies[0].remote.push(None, base := bodies[0].commit("base"))
+    made: dict[str, str] = {}
+
+    def publish(body: Body) -> None:
+        body.remote.fetch(())
+        made[body.name] = body.commit(body.name, base)
+        for _ in range(30):
+            tip = body.remote.fetch({base, made[body.name]}).tip
+            merged = made[body.name] if tip == base else body.commit(f"merge by {body.name}", tip, made[body.name])
+            try:
+                body.remote.push(tip, merged)
+            except Moved:
+                continue
+            return
+
+    threads = [threading.Thread(target=publish, args=(body,)) for body in bodies]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 4
+    assert set(made.values()) <= set(session.git("rev-list", MAIN).split())
 
 
 def test_a_greeting_instead_of_the_protocol_is_shown_and_not_waited_for(session: Any) -> None:

@@ -19,6 +19,7 @@ class FaultyHost(Host):
     no_banner: says nothing on a new connection. stall: runs a command, and nothing comes. drip: one byte every
     20 ms. cut: closes the connection after so many bytes of an answer. drop_answer: takes a push and never says so.
     refusal: words on the error stream instead of service. greeting: words on stdout instead of the protocol.
+    babble: so many bytes on the error stream before the service, as a shell's start-up file may say.
     """
 
     def __init__(self, root: Path) -> None:
@@ -31,6 +32,7 @@ class FaultyHost(Host):
         """Take every fault back."""
         self.no_banner = self.stall = self.drip = self.drop_answer = False
         self.cut: int | None = None
+        self.babble = 0
         self.refusal = self.greeting = b""
 
     def stop(self) -> None:
@@ -57,6 +59,8 @@ class FaultyHost(Host):
                 channel.send_exit_status(1)
 
     def answer(self, channel: paramiko.Channel, child: subprocess.Popen[bytes]) -> None:
+        if self.babble:
+            channel.sendall_stderr(b"x" * self.babble)
         if self.stall:
             self._until_closed(channel)
         elif self.drip:

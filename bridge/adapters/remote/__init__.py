@@ -61,6 +61,7 @@ class Remote:
         self._clock = clock
         self._patience = patience
         self._session: Session | None = None
+        self._closes = 0
         self._doubts: tuple[str, int] = ("", 0)
 
     def fetch(self, known: Collection[str]) -> RemoteLook:
@@ -81,8 +82,7 @@ class Remote:
             if said.tip != expected:
                 line.send(wire.FLUSH)
                 raise Moved(f"the remote's main is at {said.tip or 'no commit'}, not at {expected or 'no commit'}")
-            have = {expected} if expected else {oid for oid in said.refs.values() if self._repo.has(oid)}
-            report = wire.push(line, said, expected, new, self._repo.pack(new, have))
+            report = wire.push(line, said, expected, new, self._repo.pack(new, {expected} if expected else ()))
         if report.accepted:
             self._doubts = ("", 0)
             return
@@ -95,6 +95,11 @@ class Remote:
 
     def close(self) -> None:
         """As the port says."""
+        self._closes += 1
+        self._drop()
+
+    def _drop(self) -> None:
+        """Cut the session; the next use logs in afresh."""
         session, self._session = self._session, None
         if session is not None:
             session.close()
@@ -149,7 +154,7 @@ class Remote:
         except Moved:
             raise
         except BaseException:
-            self.close()  # the next try logs in afresh
+            self._drop()
             raise
 
     @contextlib.contextmanager
@@ -167,6 +172,7 @@ class Remote:
 
     def _introduced(self, service: str, left: Callable[[], float]) -> tuple[Wire, Advertisement]:
         """A session that is left from before may have died unnoticed: then, and only then, a second one is tried."""
+        closes = self._closes
         while True:
             session, used = self._logged_in(left)
             channel: SshChannel | None = None
@@ -177,8 +183,8 @@ class Remote:
             except SoulError as error:
                 if channel is not None:
                     channel.close()
-                self.close()
-                if not used or not isinstance(error, Transient):
+                self._drop()
+                if not used or closes != self._closes or not isinstance(error, Transient):
                     raise
 
     def _logged_in(self, left: Callable[[], float]) -> tuple[Session, bool]:
@@ -187,7 +193,7 @@ class Remote:
         session = self._session
         if session is not None and session.alive and now - session.born < self._patience.age:
             return session, True
-        self.close()
+        self._drop()
         self._session = fresh = Session(self._access, now)
         fresh.open(min(self._patience.step, _some(left)))
         return fresh, False

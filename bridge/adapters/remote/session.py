@@ -156,6 +156,7 @@ class SshChannel:
 
     def __init__(self, channel: paramiko.Channel) -> None:
         self._channel = channel
+        self._said = bytearray()
 
     def send(self, content: bytes, seconds: float) -> None:
         """As the wire asks."""
@@ -170,19 +171,25 @@ class SshChannel:
 
     def recv(self, limit: int, seconds: float) -> bytes:
         """As the wire asks."""
-        self._channel.settimeout(seconds)
         with _translated("the server"):
-            return self._channel.recv(limit)
+            while True:
+                self._listen()
+                self._channel.settimeout(min(seconds, 1.0))
+                try:
+                    return self._channel.recv(limit)
+                except TimeoutError:
+                    seconds -= 1.0
+                    if seconds <= 0:
+                        raise
 
     def stderr(self, seconds: float) -> bytes:
         """As the wire asks. What a server says may come after the end of its answer, so the exit code is awaited."""
-        said = bytearray()
         self._channel.settimeout(min(seconds, LAST_WORDS))
         with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
             self._channel.status_event.wait(min(seconds, LAST_WORDS))
-            while len(said) < MOST_WORDS and (piece := self._channel.recv_stderr(MOST_WORDS)):
-                said += piece
-        return bytes(said)
+            while len(self._said) < MOST_WORDS and (piece := self._channel.recv_stderr(MOST_WORDS)):
+                self._said += piece
+        return bytes(self._said)
 
     def status(self) -> int | None:
         """As the wire asks."""
@@ -193,6 +200,12 @@ class SshChannel:
         """As the wire asks."""
         with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
             self._channel.close()
+
+    def _listen(self) -> None:
+        """Take what is on the error stream: left there, it would use up the window, and the answer never come."""
+        while self._channel.recv_stderr_ready():
+            self._said += self._channel.recv_stderr(PIECE)
+            del self._said[:-MOST_WORDS]
 
 
 def offered(address: Address, types: Collection[str] = (), seconds: float = 15.0) -> tuple[str, str]:
