@@ -8,12 +8,13 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Protocol
 
 from bridge.app import publishing, requests, sync
 from bridge.app.inbox import Inbox, Notes, Request
-from bridge.app.soul import Order, Soul
+from bridge.app.life import Life
+from bridge.app.soul import Order
 from bridge.core import cycle
 from bridge.core.errors import SoulError
 
@@ -34,34 +35,17 @@ class Watcher(Protocol):
         """What keeps it from seeing everything, for people."""
 
 
-Report = Callable[["Life"], None]
-
-
-@dataclass
-class Life:
-    """What is known about a running soul, for its status. Times are UTC seconds."""
-
-    soul: Soul
-    paused: bool = False
-    syncing: bool = False
-    last: sync.Outcome | None = None
-    last_at: float | None = None
-    last_pull: float | None = None
-    last_push: float | None = None
-    problem: SoulError | None = None
-    problem_since: float | None = None
-    next_try: float | None = None
-    warnings: tuple[str, ...] = ()
-    progressed: float = 0.0
+Report = Callable[[Life], None]
 
 
 class Daemon:
     """Runs passes of one soul until it is told to stop."""
 
     def __init__(
-        self, soul: Soul, watcher: Watcher, inbox: Inbox, poll: float, report: Report, paused: Callable[[], bool]
+        self, life: Life, watcher: Watcher, inbox: Inbox, poll: float, report: Report, paused: Callable[[], bool]
     ) -> None:
-        self.life = Life(soul)
+        soul = life.soul
+        self.life = life
         self.inbox = inbox
         self._soul = soul
         self._watcher = watcher
@@ -156,43 +140,9 @@ class Daemon:
             self._deadline = min(self._deadline or self._quiet_until, self._quiet_until)
         for path in outcome.again:
             self.inbox.hint(path)
-        self._remember(outcome)
-        return outcome
-
-    def _remember(self, outcome: sync.Outcome) -> None:
-        soul, life = self._soul, self.life
-        now = soul.clock.now()
-        life.last, life.last_at = outcome, now
-        if outcome.fetched:
-            life.last_pull = now
-        if outcome.pushed:
-            life.last_push = now
         life.warnings = tuple(self._watcher.problems())
-        if outcome.problem is None:
-            # Only an answer of the remote proves that what stood in its way is gone.
-            if life.problem is not None and (
-                outcome.fetched or outcome.pushed or life.problem.kind in ("busy", "disk")
-            ):
-                self._restored(life.problem)
-                life.problem = life.problem_since = life.next_try = None
-            return
-        if life.problem is None or life.problem.kind != outcome.problem.kind:
-            life.problem_since = now
-            self._told(outcome.problem)
-        life.problem = outcome.problem
-        life.next_try = now + max(0.0, self._cycle.next_remote - soul.clock.boottime())
-
-    def _told(self, problem: SoulError) -> None:
-        event = {"auth": "auth.refused", "hostkey": "hostkey.changed", "network": "remote.unreachable"}
-        if problem.kind in event:
-            self._soul.facts.record(event[problem.kind], message=problem.message)
-        if problem.kind == "identity":
-            self._soul.facts.record("identity.refused", message=problem.message)
-
-    def _restored(self, problem: SoulError) -> None:
-        event = {"auth": "auth.restored", "network": "remote.restored"}.get(problem.kind)
-        if event is not None:
-            self._soul.facts.record(event)
+        life.note(outcome, soul.clock.now() + max(0.0, self._cycle.next_remote - soul.clock.boottime()))
+        return outcome
 
     def _sync(self, asked: list[Request]) -> None:
         now = any(request.words.get("now") for request in asked)
@@ -221,12 +171,3 @@ class Daemon:
         if self.life.paused:
             return
         self._pass(Order(None, waive=True, remote=False, publish=True))
-
-
-def answering(daemons: dict[str, Daemon]) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """The control socket's answer for a process with these souls: requests name their agent."""
-
-    def answer(words: dict[str, Any]) -> dict[str, Any]:
-        return daemons[words["agent"]].inbox.ask(words)
-
-    return answer

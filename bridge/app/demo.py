@@ -45,7 +45,7 @@ class Body:
         """Where its checkout lies."""
         return self.home / "souls" / f"{AGENT}.soul"
 
-    def call(self, *words: str) -> tuple[int, dict[str, Any]]:
+    def call(self, *words: str) -> tuple[int, Any]:
         """Run one command; its exit code and its JSON answer."""
         done = subprocess.run(self._command(*words, "--json"), env=self._environment(), capture_output=True, timeout=60)
         try:
@@ -174,7 +174,7 @@ class Demo:
         if b"Uji" not in memory or b"Mei" not in memory:
             return False
         statuses = [body.call("status")[1] for body in (laptop, server)]
-        return statuses[0]["tip"] == statuses[1]["tip"] == statuses[0]["remote_tip"]
+        return bool(statuses[0]["tip"] == statuses[1]["tip"] == statuses[0]["remote_tip"])
 
     def _show(self, body: Body) -> None:
         files = body.files()

@@ -6,6 +6,7 @@ holds a lease nobody published.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -78,7 +79,7 @@ def _write(soul: Soul, must_be_mine: bool) -> dict[str, Any]:
     return _shape(soul.body, until.until if until else None, True)
 
 
-def _push(soul: Soul, decide: Any, words: str) -> bytes | None:
+def _push(soul: Soul, decide: Callable[[str], bytes | None], words: str) -> bytes | None:
     """Publish the lease file that `decide(tip)` wants (None: gone), on the tip just fetched; the bytes published."""
     for _ in range(TRIES):
         tip = _look(soul)

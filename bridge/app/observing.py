@@ -48,7 +48,7 @@ def observe(soul: Soul, order: Order, progress: Progress) -> Found:
     if observation.watching.again:
         progress.due(at.boottime + plan.RACY)
     if look.complete:
-        soul.at_start = False
+        soul.at_start, soul.ignored = False, look.ignored
     found = Found()
     for path in observation.read:
         _read(soul, order, progress, path, known.get(path), found)

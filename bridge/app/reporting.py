@@ -7,23 +7,26 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bridge.app import conflicts, status
-from bridge.app.daemon import Life
+from bridge.app.life import Life
 from bridge.app.soul import Soul
-from bridge.app.standing import StandOff
 from bridge.core import bodies, layout, lease
-from bridge.core.errors import SoulError, Transient
 
+KINDS = ("auth", "hostkey", "network", "identity", "rewritten", "not-a-soul", "rejected", "disk", "config", "internal")
 COUNTED = 10_000  # commits at most that ahead and behind count
 
 
 @dataclass
 class Reporter:
-    """Builds the document; `remote`, `soul` as configured, `pid` and `since` of this process."""
+    """Builds the document; `remote`, `soul` as configured, `pid` and `since` of this process (None: no daemon).
+
+    before: the last document, for what this process has not seen itself.
+    """
 
     soul_dir: str
     remote: str
     pid: int | None
     since: str | None
+    before: status.Document | None = None
     _moved: tuple[Any, ...] = ()
     _history: dict[str, Any] = field(default_factory=dict)
 
@@ -35,19 +38,24 @@ class Reporter:
             body=soul.body,
             soul=self.soul_dir,
             remote=self.remote,
-            state=state(life),
+            state=life.state,
             pid=self.pid,
             since=self.since,
-            last_pass=None if last is None else {
-                "at": iso(life.last_at) or "", "outcome": last.outcome, "sentence": last.sentence
-            },
+            last_pass=self._last_pass(life),
             last_pull=iso(life.last_pull),
             last_push=iso(life.last_push),
             pending=() if last is None else last.pending,
             held=_held(life),
             problem=_problem(life),
+            ignored=soul.ignored,
+            warnings=life.warnings,
             **self._of_history(soul),
-        )  # fmt: skip
+        )
+
+    def _last_pass(self, life: Life) -> dict[str, str] | None:
+        if life.last is None:
+            return (self.before or {}).get("last_pass")
+        return {"at": iso(life.last_at) or "", "outcome": life.last.outcome, "sentence": life.last.sentence}
 
     def _of_history(self, soul: Soul) -> dict[str, Any]:
         tip, remote = soul.head(), soul.seen.recall("remote")
@@ -71,20 +79,6 @@ def of_history(soul: Soul, tip: str | None, remote: str | None) -> dict[str, Any
     }
 
 
-def state(life: Life) -> str:
-    """One of the words of `status --json`."""
-    last = life.last
-    if life.paused:
-        return "paused"
-    if life.syncing or last is None:
-        return "syncing"
-    if life.problem is not None:
-        return "waiting" if isinstance(life.problem, Transient | StandOff) else "refused"
-    if last.pending:
-        return "settling"
-    return "idle"
-
-
 def _count(soul: Soul, tip: str | None, since: str | None) -> int:
     if tip is None or tip == since:
         return 0
@@ -96,6 +90,22 @@ def _count(soul: Soul, tip: str | None, since: str | None) -> int:
     return number
 
 
+def resumed(soul: Soul, before: status.Document | None) -> Life:
+    """A life that remembers from the last document when the remote answered and took something."""
+    life = Life(soul)
+    if before is not None:
+        life.last_pull, life.last_push = seconds(before.get("last_pull")), seconds(before.get("last_push"))
+    return life
+
+
+def seconds(at: object) -> float | None:
+    """An instant that `iso` wrote, in seconds; None for anything else."""
+    try:
+        return datetime.fromisoformat(at).timestamp() if isinstance(at, str) else None
+    except ValueError:
+        return None
+
+
 def _held(life: Life) -> list[dict[str, str]]:
     held = life.last.held if life.last is not None else {}
     return [{"path": path, "rule": rule, "reason": reason} for path, (rule, reason) in sorted(held.items())]
@@ -104,15 +114,12 @@ def _held(life: Life) -> list[dict[str, str]]:
 def _problem(life: Life) -> dict[str, Any] | None:
     problem = life.problem
     if problem is None:
-        if not life.warnings:
-            return None
-        problem = SoulError("; ".join(life.warnings), kind="config", advice="Changes are still found by looking.")
-    kind = problem.kind if problem.kind not in ("busy", "rule", "usage", "lease") else "internal"
+        return None
     return {
-        "kind": kind,
+        "kind": problem.kind if problem.kind in KINDS else "internal",
         "message": problem.message,
         "advice": problem.advice,
-        "since": iso(life.problem_since) or iso(life.last_at),
+        "since": iso(life.problem_since),
         "next_try": iso(life.next_try),
     }
 

@@ -28,11 +28,15 @@ DEEDS: dict[str, Deed] = {
 }
 
 
-def answer(soul: Soul, words: dict[str, Any]) -> dict[str, Any]:
-    """Do what the request says. Raises SoulError."""
+def answer(
+    soul: Soul, words: dict[str, Any], told: Callable[[sync.Outcome], None] = lambda outcome: None
+) -> dict[str, Any]:
+    """Do what the request says; `told` hears how a `sync` went. Raises SoulError."""
     name = words.get("command")
     if name == "sync":
-        return report(settle(soul, bool(words.get("now")), lambda order: sync.run(soul, order)))
+        outcome = settle(soul, bool(words.get("now")), lambda order: sync.run(soul, order))
+        told(outcome)
+        return report(outcome)
     if name not in DEEDS:
         raise Unusable(f"unknown request {name!r}", kind="usage")
     return DEEDS[name](soul, words)

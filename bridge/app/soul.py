@@ -36,6 +36,7 @@ class Soul:
 
     watching: changes going on in the working files. at_start: nothing was looked at whole yet. waiting: why paths
     wait that were read but not recorded. unplaced: paths of the tree that are not materialised here, with the reason.
+    ignored: how many paths .gitignore left out. passes: how many passes there were.
     company: boottime at which another body's commit was last merged. sighting: what looks at the lease found.
     frozen: directories that are not materialised, because a consolidation reads them (MERGE-12). was_read: whether
     the agent closed a file after reading it since a boottime; true where nobody can tell (MERGE-12).
@@ -56,6 +57,8 @@ class Soul:
     at_start: bool = True
     waiting: dict[str, tuple[str, str]] = field(default_factory=dict)
     unplaced: dict[str, tuple[str, str]] = field(default_factory=dict)
+    ignored: int = 0
+    passes: int = 0
     company: float | None = None
     sighting: Sighting | None = None
     frozen: tuple[str, ...] = ()

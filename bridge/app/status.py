@@ -57,11 +57,13 @@ def build(
     problem: Mapping[str, Any] | None = None,
     bodies: Iterable[Mapping[str, Any]] = (),
     ignored: int = 0,
+    warnings: Iterable[str] = (),
 ) -> Document:
     """The document. Times are ISO 8601 UTC texts; `pid` and `since` are the daemon's, None without one.
 
     last_pass: {at, outcome, sentence}. held: {path, rule, reason}. lease: {body, until, mine}. problem: {kind,
     message, advice, since, next_try}. bodies: {body, kind, last_seen}. ignored: paths that .gitignore leaves out.
+    warnings: what keeps changes from being noticed at once, with its remedy.
     """
     return {
         "agent": agent, "body": body, "soul": soul, "remote": remote, "state": state,
@@ -71,6 +73,7 @@ def build(
         "pending": sorted(pending), "held": [dict(item) for item in held], "conflicts": conflicts,
         "lease": dict(lease) if lease else None, "problem": dict(problem) if problem else None,
         "bodies": [dict(item) for item in bodies], "ignored": ignored,
+        "warnings": list(warnings),
     }  # fmt: skip
 
 
@@ -132,6 +135,7 @@ def readable(document: Mapping[str, Any], now: float) -> str:
     lines += _paths("held", [f"{item['path']}  {item['rule']}: {item['reason']}" for item in document["held"]])
     if document.get("ignored"):
         lines.append(_row("ignored", f"{_count(document['ignored'], 'path')} left out by .gitignore"))
+    lines += [_row("warning", words) for words in document.get("warnings", ())]
     if document["conflicts"]:
         lost = _count(document["conflicts"], "version")
         lines.append(_row("conflicts", f"{lost} lost a merge; see and bring back: soul-bridge conflicts"))
@@ -151,6 +155,8 @@ def sentence(document: Mapping[str, Any], now: float) -> str:
 
 
 def _standing(document: Mapping[str, Any], now: float) -> str:
+    if (last := document.get("last_pass")) and last["outcome"] == "waiting":
+        return str(last["sentence"])
     problem, ahead, behind = document.get("problem"), document["ahead"], document["behind"]
     cause = f": {_CAUSES.get(problem['kind'], problem['kind'])}" if problem else ""
     since = f" since {moment(problem['since'], now)}" if problem and problem.get("since") else ""

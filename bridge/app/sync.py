@@ -50,6 +50,8 @@ class Outcome:
 def run(soul: Soul, order: Order) -> Outcome:
     """One pass. Raises nothing for what the outside does: what comes out is a bug or the end of the process."""
     progress = Progress()
+    soul.passes += 1
+    soul.facts.bind_pass(f"{int(soul.clock.now())}.{soul.passes}")
     try:
         _local(soul, order, progress)
         if _known(soul):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from bridge.app import conflicts, history, recording, sync
@@ -12,6 +13,7 @@ from bridge.core.errors import Held, Moved, Refused
 from bridge.core.model import Commit, File, Kind
 
 Changes = dict[str, File | None]
+Decide = Callable[[str], tuple[Changes, str, list[tuple[str, str]]]]  # of HEAD: changes, description, trailers
 TRIES = 5
 SAFE = "Nothing was changed."
 
@@ -81,7 +83,7 @@ def revert(soul: Soul, words: dict[str, Any]) -> dict[str, Any]:
     return _do(soul, decide)
 
 
-def _do(soul: Soul, decide: Any) -> dict[str, Any]:
+def _do(soul: Soul, decide: Decide) -> dict[str, Any]:
     """Record what is there, commit what `decide(head)` says on top, then synchronise."""
     for _ in range(TRIES):
         _local_pass(soul)

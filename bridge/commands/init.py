@@ -13,6 +13,7 @@ from bridge.adapters import config, control, keys
 from bridge.adapters.remote import Remote
 from bridge.app import onboarding, requests
 from bridge.app.soul import Order, Soul
+from bridge.app.sync import Outcome
 from bridge.app.sync import run as run_pass
 from bridge.commands import hostkey, wiring
 from bridge.commands.context import Context
@@ -65,8 +66,11 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         _authorised(settings, context, public, deadline)
     with wiring.opened(settings, context, create=True) as found:
         outcome = _connect(found.soul, arguments, settings)
-    document = {**_document(settings, "ready"), **outcome}
-    context.answer(document, _words(settings, outcome, arguments.offline))
+        wiring.note(found, context, outcome)
+    if outcome.problem is not None:
+        raise outcome.problem
+    answer = requests.report(outcome)
+    context.answer({**_document(settings, "ready"), **answer}, _words(settings, answer, arguments.offline))
     return 0
 
 
@@ -146,24 +150,21 @@ def _shown(settings: config.Settings, public: keys.PublicKey, error: SoulError) 
     return error
 
 
-def _connect(soul: Soul, arguments: argparse.Namespace, settings: config.Settings) -> dict[str, Any]:
+def _connect(soul: Soul, arguments: argparse.Namespace, settings: config.Settings) -> Outcome:
     """Join or fill, then one whole synchronisation."""
     if soul.seen.recall("birth") is None:
         born = {"id": str(uuid.uuid4()), "created": int(soul.clock.now() * 1000)}
         soul.seen.remember("birth", {**born, "display_name": arguments.display_name})
     if arguments.offline:
         soul.seen.remember("alone", True)
-        return requests.report(requests.settle(soul, False, _offline(soul)))
+        return requests.settle(soul, False, _offline(soul))
     if soul.seen.recall("remote") is None and not arguments.take_over:
         _refuse_taken_name(soul, settings)
-    outcome = requests.settle(soul, False, lambda order: run_pass(soul, order))
-    if outcome.problem is not None:
-        raise outcome.problem
-    return requests.report(outcome)
+    return requests.settle(soul, False, lambda order: run_pass(soul, order))
 
 
-def _offline(soul: Soul) -> Callable[[Order], Any]:
-    def run(order: Order) -> Any:
+def _offline(soul: Soul) -> Callable[[Order], Outcome]:
+    def run(order: Order) -> Outcome:
         return run_pass(soul, Order(order.hints, order.waive, order.now, remote=False, publish=False))
 
     return run

@@ -14,9 +14,10 @@ from bridge.adapters import config, control
 from bridge.adapters.notify import Notifier
 from bridge.adapters.watch import Watch
 from bridge.app import pause, status
-from bridge.app.daemon import Daemon, Life
+from bridge.app.daemon import Daemon
 from bridge.app.inbox import Inbox
-from bridge.app.reporting import Reporter, iso
+from bridge.app.life import Life
+from bridge.app.reporting import Reporter, iso, resumed
 from bridge.commands import wiring
 from bridge.commands.context import Context
 
@@ -98,12 +99,13 @@ def _one(settings: config.Settings, context: Context) -> Running:
     lock.acquire()
     try:
         opened = wiring.open_soul(settings, context, lock)
-        opened.soul.repo.recover()  # type: ignore[attr-defined]
+        opened.soul.repo.recover()
         inbox = Inbox()
         state = places.state_dir(settings.agent)
-        reporter = Reporter(str(settings.soul), settings.remote, os.getpid(), iso(context.clock.now()))
+        before = status.read(places.status_file(settings.agent))
+        reporter = Reporter(str(settings.soul), settings.remote, os.getpid(), iso(context.clock.now()), before)
         daemon = Daemon(
-            opened.soul,
+            resumed(opened.soul, before),
             Watch(settings.soul, inbox.hint),
             inbox,
             settings.poll,

@@ -7,6 +7,7 @@ import platform
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from bridge import __version__
@@ -17,8 +18,9 @@ from bridge.adapters.remote import Access, Remote
 from bridge.adapters.repo import Repo
 from bridge.adapters.seen import Seen
 from bridge.adapters.tree import Tree, prepare_process
-from bridge.app import requests
+from bridge.app import reporting, requests, status
 from bridge.app.soul import Limits, Soul
+from bridge.app.sync import Outcome
 from bridge.commands.context import Context
 from bridge.core import address
 from bridge.core.errors import Refused
@@ -65,29 +67,19 @@ def open_soul(settings: config.Settings, context: Context, lock: Lock, *, create
     """
     prepare_process()
     places, clock = context.places, context.clock
-    git_dir = settings.soul / ".git"
-    fresh = create and not git_dir.exists()
-    if fresh:
-        settings.soul.mkdir(parents=True, exist_ok=True)
-        repo = Repo.create(settings.soul)
-    elif not git_dir.is_dir():
-        raise _no_soul(settings)
-    else:
-        repo = Repo.open(settings.soul)
-    private = git_dir / PRIVATE
+    repo = _repo(settings, create)
+    private = settings.soul / ".git" / PRIVATE
     private.mkdir(mode=0o700, exist_ok=True)
     seen = Seen(private / "seen.db")
-    tree = Tree(settings.soul, private, clock, _mark(settings, places, private))
-    events = Events(places.events_file(settings.agent), settings.agent, settings.body, clock)
     soul = Soul(
         agent=settings.agent,
         body=settings.body,
         repo=repo,
         seen=seen,
         remote=Remote(access(settings, places), repo, clock),
-        tree=tree,
+        tree=Tree(settings.soul, private, clock, _mark(settings, places, private)),
         clock=clock,
-        facts=events,
+        facts=Events(places.events_file(settings.agent), settings.agent, settings.body, clock),
         limits=limits(settings),
         host=platform.node() or None,
         version=__version__,
@@ -100,6 +92,16 @@ def open_soul(settings: config.Settings, context: Context, lock: Lock, *, create
         lock.release()
 
     return Opened(soul, lock, settings, close)
+
+
+def _repo(settings: config.Settings, create: bool) -> Repo:
+    git_dir = settings.soul / ".git"
+    if create and not git_dir.exists():
+        settings.soul.mkdir(parents=True, exist_ok=True)
+        return Repo.create(settings.soul)
+    if not git_dir.is_dir():
+        raise _no_soul(settings)
+    return Repo.open(settings.soul)
 
 
 @contextlib.contextmanager
@@ -128,20 +130,22 @@ def limits(settings: config.Settings) -> Limits:
     return Limits(settings.settle, settings.guard, settings.heartbeat, settings.hold_back_over)
 
 
-def _mark(settings: config.Settings, places: config.Places, private: Any) -> str | None:
+def _mark(settings: config.Settings, places: config.Places, private: Path) -> str:
     """The id by which the state directory knows this checkout again (GUARD-2), made at the first opening."""
     path = places.state_dir(settings.agent) / MARK
     inside = private / "id"
-    with contextlib.suppress(OSError):
-        return path.read_text("ascii").strip()
-    with contextlib.suppress(OSError):
-        known = inside.read_text("ascii").strip()
-        path.write_text(known + "\n", "ascii")
-        return known
-    made = str(uuid.uuid4())
-    inside.write_text(made + "\n", "ascii")
-    path.write_text(made + "\n", "ascii")
-    return made
+    known = _first_line(path) or _first_line(inside) or str(uuid.uuid4())
+    for place in (inside, path):
+        if _first_line(place) is None:
+            place.write_text(known + "\n", "ascii")
+    return known
+
+
+def _first_line(path: Path) -> str | None:
+    try:
+        return path.read_text("ascii").strip() or None
+    except OSError:
+        return None
 
 
 @contextlib.contextmanager
@@ -151,8 +155,7 @@ def opened(settings: config.Settings, context: Context, *, create: bool = False)
     lock.acquire()
     try:
         found = open_soul(settings, context, lock, create=create)
-        with contextlib.suppress(AttributeError):
-            found.soul.repo.recover()  # type: ignore[attr-defined]
+        found.soul.repo.recover()
     except BaseException:
         lock.release()
         raise
@@ -169,4 +172,19 @@ def request(settings: config.Settings, context: Context, words: dict[str, Any]) 
     if answer is not None:
         return answer
     with opened(settings, context) as found:
-        return requests.answer(found.soul, words)
+        outcomes: list[Outcome] = []
+        try:
+            return requests.answer(found.soul, words, outcomes.append)
+        finally:
+            note(found, context, outcomes[-1] if outcomes else None)
+
+
+def note(found: Opened, context: Context, outcome: Outcome | None) -> None:
+    """Write the status of a soul that no daemon runs, after a command did something to it."""
+    path = context.places.status_file(found.settings.agent)
+    before = status.read(path)
+    life = reporting.resumed(found.soul, before)
+    if outcome is not None:
+        life.note(outcome, None)
+    reporter = reporting.Reporter(str(found.settings.soul), found.settings.remote, None, None, before)
+    status.write(path, reporter.document(life))

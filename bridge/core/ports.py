@@ -216,5 +216,8 @@ class Clock(Protocol):
 class Facts(Protocol):
     """Where facts go: write-only, past tense, never the contents of files."""
 
+    def bind_pass(self, id: str | None) -> None:
+        """Name the pass that the next facts belong to; None: none."""
+
     def record(self, event: str, **fields: Any) -> None:
         """Write one fact, such as "commit.recorded". Never raises."""

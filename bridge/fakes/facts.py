@@ -10,6 +10,11 @@ class FakeFacts:
 
     def __init__(self) -> None:
         self.recorded: list[tuple[str, dict[str, Any]]] = []
+        self.passes: list[str | None] = []
+
+    def bind_pass(self, id: str | None) -> None:
+        """As the port says."""
+        self.passes.append(id)
 
     def record(self, event: str, **fields: Any) -> None:
         """Keep one fact."""

@@ -150,7 +150,7 @@ def test_a_moment_is_said_as_a_person_would(seconds: float, said: str) -> None:
 def test_the_document_has_the_shape_of_the_contract() -> None:
     assert list(document()) == [
         "agent", "body", "soul", "remote", "state", "daemon", "tip", "remote_tip", "ahead", "behind", "last_pass",
-        "last_pull", "last_push", "pending", "held", "conflicts", "lease", "problem", "bodies", "ignored",
+        "last_pull", "last_push", "pending", "held", "conflicts", "lease", "problem", "bodies", "ignored", "warnings",
     ]  # fmt: skip
     assert document()["daemon"] == {"running": True, "pid": 42, "since": at(7200)}
     assert document(pid=None, since=None)["daemon"] == {"running": False, "pid": None, "since": None}
