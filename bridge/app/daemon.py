@@ -71,13 +71,13 @@ class Daemon:
         return not self._thread.is_alive()
 
     def run(self) -> None:
-        """Pass after pass. What no family of errors names is a bug: it ends this soul and is kept as `failure`."""
+        """Pass after pass. What no family of errors names is a bug: it ends this soul and is kept as `failure`, which
+        the process that runs it raises."""
         try:
             self._watcher.start()
             self._live()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - raised again by whoever watches over this thread
             self.failure = error
-            raise
         finally:
             self._watcher.stop()
             self._soul.remote.close()
