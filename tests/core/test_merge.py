@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import sys
 import time
@@ -11,7 +12,7 @@ import pytest
 from bridge.core import beside, newest, sides
 from bridge.core.merge import Facts, trees
 from bridge.core.model import PLAIN, Content, Decision, File, Kind, Lost, Touch, Triple, blob_id
-from tests.core.merge_world import World
+from tests.core.merge_world import World, triples
 
 MEMORY = "memories/MEMORY.md"
 
@@ -83,6 +84,8 @@ def test_whether_a_version_was_published_is_asked_only_on_joining() -> None:
     )
     merged = trees({"a": Triple(None, ours["a"], theirs["a"])}, facts)
     assert merged.files == {"a": theirs["a"]}
+    merged = trees({"a": Triple(None, ours["a"], ours["a"])}, dataclasses.replace(facts, joining=True))
+    assert merged.files == {"a": ours["a"]}
 
 
 def test_without_an_answer_nothing_was_ever_published() -> None:
@@ -157,6 +160,22 @@ def test_a_deleted_identity_comes_back_as_it_was_but_for_its_id() -> None:
     base = world.tree({"agent.json": {"text": '{"id": "2"}\n', "executable": True}})
     result = world.result(base, {}, base)["agent.json"]
     assert (world.blobs[result.oid], result.mode) == (b'{\n  "id": "1"\n}\n', base["agent.json"].mode)
+
+
+def test_what_would_take_the_place_of_the_identity_is_lost_once_and_told_once() -> None:
+    """MERGE-5: both sides made agent.json a directory, and a file that was already gone is not told again."""
+    world = World(identity="1")
+    base = world.tree({"agent.json": '{"id": "1"}\n'})
+    ours, theirs = world.tree({"agent.json/x": "1\n"}), world.tree({"agent.json/x": "2\n"})
+    triple = Triple(world.file("0\n"), None, world.file("0\n"))
+    asked = {**triples(base, ours, theirs), "agent.json/y": triple}
+    merged = trees(asked, world.facts(base, ours, theirs))
+    assert merged.files == {"agent.json": base["agent.json"], "agent.json/x": None, "agent.json/y": None}
+    assert merged.lost == (
+        Lost("agent.json/x", ours["agent.json/x"], "ours"),
+        Lost("agent.json/x", theirs["agent.json/x"], "theirs"),
+    )
+    assert [decision.path for decision in merged.decisions if decision.words.startswith("gone")] == ["agent.json/x"]
 
 
 @pytest.mark.parametrize(
