@@ -88,7 +88,10 @@ def test_ssh_keygen_agrees(path: Path) -> None:
     if shutil.which("ssh-keygen") is None:
         pytest.skip("ssh-keygen is not installed")
     made = keys.generate(path, "kaoru")
-    run = lambda *args: subprocess.run(["ssh-keygen", *args], check=True, capture_output=True, text=True).stdout  # noqa: E731
+
+    def run(*args: str) -> str:
+        return subprocess.run(["ssh-keygen", *args], check=True, capture_output=True, text=True).stdout
+
     assert made.fingerprint in run("-lf", str(path))
     assert run("-yf", str(path)).split()[1] == made.blob
 

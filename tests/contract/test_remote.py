@@ -9,6 +9,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -114,9 +115,8 @@ class RealWorld:
 
     @property
     def address(self) -> Address:
-        user = getattr(self.server, "user", "git")
         path = str(self.directory) if isinstance(self.server, Sshd) else f"/{REPO}"
-        return Address(user, "127.0.0.1", self.server.port, path, f"ssh://{user}@127.0.0.1:{self.server.port}{path}")
+        return at(self.server.port, path, getattr(self.server, "user", "git"))
 
     def body(self, name: str, patience: Patience = PATIENCE, clock: Any = None) -> Body:
         repo = Repo.create(self.place / name / "soul")
@@ -173,20 +173,16 @@ class RealWorld:
         if isinstance(self.server, Sshd):
             body.remote.close()
 
-    def reachable(self, on: bool) -> None:
-        if on:
-            self.known_hosts.path.write_text(self.kept)
-            return
-        self.kept = self.known_hosts.path.read_text()
-        for body in self.bodies:
-            body.remote.close()
-
     def stop(self) -> None:
         for body in self.bodies:
             body.remote.close()
         if self.directory.exists():
             self.git("fsck", "--strict", "--no-dangling")  # the second opinion
         self.server.stop()
+
+
+def at(port: int, path: str, user: str = "git") -> Address:
+    return Address(user, "127.0.0.1", port, path, f"ssh://{user}@127.0.0.1:{port}{path}")
 
 
 WORLDS = ("fake", "remote on host", "gitssh on host", "remote on sshd", "gitssh on sshd")
@@ -347,7 +343,8 @@ def test_a_revoked_body_is_refused_until_its_key_is_back(world: Any) -> None:
     one = world.body("one")
     one.remote.push(None, base := one.commit("base"))
     world.revoke(one)
-    for attempt in (lambda: one.remote.fetch(()), lambda: one.remote.push(base, one.commit("more", base))):
+    more = one.commit("more", base)
+    for attempt in (partial(one.remote.fetch, ()), partial(one.remote.push, base, more)):
         with pytest.raises(Refused) as caught:
             attempt()
         assert caught.value.kind == "auth"
@@ -411,11 +408,11 @@ def test_an_unreachable_host_is_transient_and_comes_back(world: Any) -> None:
         world.reachable(False)
     else:
         one.remote.close()
-        away = Address("git", "127.0.0.1", _closed_port(), f"/{REPO}", "")
-        away = Address(away.user, away.host, away.port, away.path, f"ssh://git@127.0.0.1:{away.port}/{REPO}")
+        away = at(_closed_port(), f"/{REPO}")
         world.known_hosts.pin(away.known_host_key_name, world.known_hosts.lookup(world.address.known_host_key_name)[0])
         working, one.remote = one.remote, world.way("one", one.repo, away)
-    for attempt in (lambda: one.remote.fetch(()), lambda: one.remote.push(base, one.commit("more", base))):
+    more = one.commit("more", base)
+    for attempt in (partial(one.remote.fetch, ()), partial(one.remote.push, base, more)):
         with pytest.raises(Transient) as caught:
             attempt()
         assert not isinstance(caught.value, AnswerLost)
@@ -484,9 +481,7 @@ def test_a_missing_key_refuses_the_remote_before_any_connection(host: Any) -> No
 def test_a_repository_that_is_not_there_is_a_matter_of_access(host: Any) -> None:
     """AUTH-3: a host does not tell a missing repository from one that the key may not see."""
     one = host.body("one")
-    away = Address("git", "127.0.0.1", host.server.port, "/no.soul.git", "")
-    away = Address("git", away.host, away.port, away.path, f"ssh://git@127.0.0.1:{away.port}/no.soul.git")
-    elsewhere = host.way("one", one.repo, away)
+    elsewhere = host.way("one", one.repo, at(host.server.port, "/no.soul.git"))
     with pytest.raises(Refused) as caught:
         elsewhere.fetch(())
     elsewhere.close()
