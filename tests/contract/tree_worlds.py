@@ -136,15 +136,19 @@ class RealWorld(World):
     """A tree on a disk, exchanging names at once or in steps."""
 
     def __init__(self, base: Path, in_steps: bool) -> None:
+        for directory in ("objects", "refs"):
+            (base / "agent.soul" / ".git" / directory).mkdir(parents=True)
+        (base / "agent.soul" / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+        self.reopen(base, in_steps)
+
+    def reopen(self, base: Path, in_steps: bool) -> None:
+        """Work on a disk that another program made."""
         self.name = "steps" if in_steps else "real"
         self.clock = ShiftedClock()
         self.root = base / "agent.soul"
         self.private = self.root / ".git" / "soul-bridge"
         self._base = base
         self._swap = swap_in_steps if in_steps else swap
-        for directory in ("objects", "refs"):
-            (self.root / ".git" / directory).mkdir(parents=True)
-        (self.root / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
         self.restart()
 
     def restart(self) -> None:
