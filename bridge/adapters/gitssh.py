@@ -92,7 +92,7 @@ class GitSsh:
     """The port `Remote` on `git` and `ssh`. look, transfer: seconds after which the children are killed."""
 
     def __init__(
-        self, access: Access, git_dir: Path, repo: Objects, look: float = 60.0, transfer: float = 900.0
+        self, access: Access, git_dir: Path, repo: Objects, look: float = 60.0, transfer: float = 1800.0
     ) -> None:
         self._access = access
         self._git_dir = git_dir

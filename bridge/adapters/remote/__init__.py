@@ -47,7 +47,7 @@ class Patience:
 
     step: float = 15.0
     look: float = 60.0
-    transfer: float = 900.0
+    transfer: float = 1800.0
     age: float = 600.0
     limits: Limits = field(default_factory=Limits)
 
