@@ -178,8 +178,9 @@ def start_git(
 
 
 def end(child: subprocess.Popen[bytes]) -> None:
-    """Make sure that a child, and all that it started, is gone and its pipes are closed."""
-    if child.poll() is None:
+    """Make sure that a child that was not waited for, and all that it started, is gone; close its pipes."""
+    if child.returncode is None:
+        # Not asked whether it lives: as long as nobody waited for it, its number belongs to nobody else.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
         child.wait()

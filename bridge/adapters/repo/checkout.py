@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from bridge.adapters.gitenv import refuse_alternates
-from bridge.adapters.repo import history, locks, outgoing, receive
+from bridge.adapters.repo import history, locks, maintenance, outgoing, receive
 from bridge.adapters.repo.history import History
 from bridge.adapters.repo.index import Index
 from bridge.adapters.repo.packs import settle
@@ -95,6 +95,14 @@ class Repo:
         """Clear away what a crash left (locks, half-written packs, damaged loose objects), at a start, while holding
         the process lock; a sentence for each thing done. Raises Transient(kind="disk")."""
         done = locks.recover(self.git_dir)
+        if done:
+            self.reopen()
+        return done
+
+    def maintain(self, *, most: int = maintenance.MOST_PACKS, deadline: float = 600.0) -> bool:
+        """Put packs together when there are more than `most`; whether it was done. See `maintenance.repack`."""
+        self.flush()
+        done = maintenance.repack(self.git_dir, self.refs("refs/"), most=most, deadline=deadline)
         if done:
             self.reopen()
         return done

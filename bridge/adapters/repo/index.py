@@ -31,6 +31,8 @@ _KEPT = (b"REUC",)
 _UNKNOWN_STAT = bytes(40)
 _LARGEST = 64 << 20  # a larger working file is not read for its stat data; git will do it
 _LOOKS = 256  # young files that are read again for their stat data
+# What no path lacks that is refused: it names git, or has a name of dots only, or of more than ASCII.
+_SUSPECT = re.compile(r"git|(^|/)\.*(/|$)|\0|[^\x00-\x7f]", re.IGNORECASE)
 
 
 class _Strange(Exception):
@@ -39,11 +41,13 @@ class _Strange(Exception):
 
 @dataclass
 class _State:
-    """An index in memory. cells: raw entries by name, NUL, stage; `racy`: those as young as the file itself."""
+    """An index in memory. cells: raw entries by name, NUL, stage. racy: those as young as the file itself. skipped:
+    those with skip-worktree, and more that once had it."""
 
     cells: dict[bytes, bytes] = field(default_factory=dict)
     kept: bytes = b""
     racy: set[bytes] = field(default_factory=set)
+    skipped: set[bytes] = field(default_factory=set)
     mark: tuple[int, int, int] | None = None
 
 
@@ -121,6 +125,8 @@ class Index:
         if self._state.cells.get(key) == cell:
             return set()
         self._state.cells[key] = cell
+        if skip:
+            self._state.skipped.add(key)
         return {key}
 
     def _skip(self, new: str, absent: set[str]) -> set[bytes]:
@@ -131,12 +137,14 @@ class Index:
             cell = self._state.cells.get(key)
             if cell is not None and not _skipped(cell) and self._file(key) == self._trees.entry(new, path):
                 self._state.cells[key] = _cell(key, cell[:40], cell[40:60], True)
+                self._state.skipped.add(key)
                 changed.add(key)
-        for key in [key for key, cell in self._state.cells.items() if _skipped(cell) and key not in wanted]:
+        for key in self._state.skipped - wanted.keys():
             path = key[:-2].decode("utf-8", "surrogateescape")
             file = self._file(key)
-            if file is not None and os.path.lexists(self._git_dir.parent / path):
-                self._state.cells[key] = b""
+            if file is None or not _skipped(self._state.cells[key]):
+                self._state.skipped.discard(key)
+            elif os.path.lexists(self._git_dir.parent / path):
                 changed |= self._set(key, path, file, False)
         return changed
 
@@ -236,7 +244,10 @@ def parse(raw: bytes) -> _State:
         at, name = 12, b""
         for _ in range(count):
             cell, at, name = _next(body, at, name, version)
-            state.cells[name + bytes([0, cell[60] >> 4 & 3])] = cell
+            key = name + bytes([0, cell[60] >> 4 & 3])
+            state.cells[key] = cell
+            if _skipped(cell):
+                state.skipped.add(key)
         state.kept = _extensions(body, at)
     except (struct.error, ValueError, IndexError) as error:
         raise _Strange(str(error)) from error
@@ -326,6 +337,8 @@ def _key(path: str) -> bytes:
 
 def _refused(path: str) -> bool:
     """Whether git takes no such path into an index; everything else stays in it, or a commit would remove it."""
+    if not _SUSPECT.search(path):
+        return False
     if "\0" in path:
         return True
     for name in path.split("/"):

@@ -139,15 +139,19 @@ def _half_packs(git_dir: Path, now: float) -> Iterator[str]:
 
 
 def _damaged_objects(git_dir: Path) -> Iterator[str]:
+    """Check the loose objects that came since the last check; an hour more, for bytes may reach the disk late."""
+    mark = git_dir / "soul-bridge" / "checked"
+    since = mark.stat().st_mtime - 3600 if mark.exists() else 0.0
     for folder in (git_dir / "objects").glob("[0-9a-f][0-9a-f]"):
         for path in folder.iterdir():
             oid = folder.name + path.name
-            if len(oid) != 40:
+            if len(oid) != 40 or path.lstat().st_ctime < since:
                 continue
             try:
                 read_loose(path, oid)
             except errors.Refused as error:
                 yield f"{error.message}; moved to {_set_aside(git_dir, path)}"
+    mark.touch()
 
 
 def _set_aside(git_dir: Path, path: Path) -> Path:

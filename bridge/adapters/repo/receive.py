@@ -36,8 +36,8 @@ def index_pack(git_dir: Path, chunks: Iterable[bytes], *, deadline: float = 600.
     """Bring a pack (thin ones too) into the object directory, checked and durable.
 
     deadline: seconds that index-pack may take after the last byte. limit: bytes of pack accepted. Whatever `chunks`
-    raises ends the child and is passed on. Raises Refused(kind="internal") for a damaged or incomplete pack,
-    Transient for a full disk or a child that hangs.
+    raises ends the child and is passed on. Raises Refused(kind="rejected") for a damaged or incomplete pack,
+    Transient for a full disk, a pack that ends too early or a child that hangs.
     """
     environment = gitenv.skeleton(git_dir)
     strict = _strict(str(git_dir))
@@ -87,6 +87,8 @@ def _judge(code: int, words: str) -> None:
         return
     if "No space left" in words or "Disk quota" in words:
         raise errors.Transient(f"no room for what was received: {words}", kind="disk")
+    if "early EOF" in words:
+        raise errors.Transient("the pack that was received ends too early; nothing of it was kept")
     if code < 0:
         raise errors.Transient(f"git index-pack was ended by signal {-code}", kind="busy")
     raise errors.Refused(

@@ -89,7 +89,7 @@ class Trees:
     def find(self, tree: str, path: str) -> Entry | None:
         """The entry at a path, folders included; None when absent, and for the tree itself."""
         found: Entry | None = None
-        for name in split(path):
+        for name in split(path) if path else ():
             if found is not None and not found.folder:
                 return None
             found = self.folder(tree if found is None else found.oid.hex()).get(name)
