@@ -75,7 +75,9 @@ def run(argv: Sequence[str], places: config.Places, out: TextIO, err: TextIO) ->
 
 def _arguments(argv: Sequence[str], context: Context) -> argparse.Namespace:
     parser = cli_parser.build()
-    arguments = parser.parse_args(cli_parser.joined(argv))
+    own, rest = cli_parser.parted(argv)
+    arguments = parser.parse_args(cli_parser.joined(own))
+    arguments.rest = rest
     if arguments.command is None:
         raise Unusable("a command is needed", kind="usage", advice=f"{cli_parser.PROGRAM} --help")
     named = {str(name) for name in map(vars(arguments).get, ("agent", "agent_word")) if name is not None}

@@ -12,6 +12,7 @@ from bridge import __version__
 from bridge.core.errors import Unusable
 
 PROGRAM = "soul-bridge"
+SHELLS = ("bash", "zsh", "fish")
 Adds = Callable[[argparse.ArgumentParser], None]
 
 
@@ -92,7 +93,25 @@ def _validate(parser: argparse.ArgumentParser) -> None:
 
 
 def _key(parser: argparse.ArgumentParser) -> None:
-    _actions(parser, {"show": "the public key, its fingerprint and where it is"})
+    below = _actions(
+        parser,
+        {
+            "show": "the public key, its fingerprint and where it is",
+            "rotate": "a new key beside the old one, taken into use once the host accepts it",
+        },
+    )
+    below["rotate"].add_argument(
+        "--wait", metavar="SECONDS", type=float, help="keep trying so long until the new key is authorised"
+    )
+
+
+def _consolidate(parser: argparse.ArgumentParser) -> None:
+    _agent(parser)
+    parser.usage = f"{PROGRAM} consolidate [-h] [--json] [AGENT] -- CMD …"
+
+
+def _completion(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", metavar="SHELL", choices=SHELLS, help="bash, zsh or fish")
 
 
 def _lease(parser: argparse.ArgumentParser) -> None:
@@ -107,12 +126,14 @@ def _lease(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _actions(parser: argparse.ArgumentParser, actions: dict[str, str]) -> None:
+def _actions(parser: argparse.ArgumentParser, actions: dict[str, str]) -> dict[str, argparse.ArgumentParser]:
     below = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    made = {}
     for name, summary in actions.items():
-        one = below.add_parser(name, help=summary, description=_sentence(summary))
+        one = made[name] = below.add_parser(name, help=summary, description=_sentence(summary))
         _agent(one)
         _everywhere(one)
+    return made
 
 
 _LEADING = "A first word that is a configured agent's name is the agent; write ./NAME for a path of that name."
@@ -126,6 +147,8 @@ COMMANDS = (
     Command("sync", "sync", "one pass now, unsettled files included", ("sync", "sync kaoru --now"), _sync),
     Command("status", "status", "state, what is pending, held or in conflict, and what to do about it",
             ("status", "status kaoru --json"), _agent),
+    Command("doctor", "doctor", "check everything from the configuration to write access; exit 1 if any check fails",
+            ("doctor", "doctor kaoru --json"), _agent),
     Command("log", "log", "history in words: when, which body, what", ("log", "log memories/MEMORY.md"),
             words=(0, 1, "[PATH]")),
     Command("show", "show", "one commit in words", ("show 1a2b3c4",), words=(1, 1, "COMMIT")),
@@ -140,9 +163,11 @@ COMMANDS = (
     Command("bodies", "bodies", "who is in the fleet, and how to revoke each", ("bodies",), _agent),
     Command("bodies forget", "bodies", "take a dead body out of the registry; its journal stays",
             ("bodies forget laptop",), words=(1, 1, "B")),
-    Command("key", "key", "this body's deploy key", ("key show",), _key),
+    Command("key", "key", "this body's deploy key", ("key show", "key rotate --wait 600"), _key),
     Command("lease", "lease", "the right of one body to consolidate memories", ("lease show", "lease acquire kaoru"),
             _lease),
+    Command("consolidate", "consolidate", "run a command that rewrites memories while no other body does",
+            ("consolidate -- my-agent dream", "consolidate kaoru -- my-agent dream"), _consolidate),
     Command("pause", "pause", "stop passes; files stay as they are", ("pause", "pause kaoru"), _agent),
     Command("resume", "pause", "let passes go on", ("resume", "resume kaoru"), _agent),
     Command("accept-host-key", "accept_host_key", "accept a host key that changed, after seeing both",
@@ -153,6 +178,8 @@ COMMANDS = (
             ("validate", "validate ~/souls/kaoru.soul --json"), _validate),
     Command("events", "events", "facts as JSON lines", ("events", "events --follow"), _events),
     Command("demo", "demo", "two bodies and a git host in a temporary directory, working before your eyes", ("demo",)),
+    Command("completion", "completion", "a script that completes this program's words in a shell",
+            ("completion bash", "completion fish"), _completion),
 )  # fmt: skip
 
 
@@ -183,6 +210,14 @@ def joined(argv: Sequence[str]) -> list[str]:
         if at >= 0 and words[at + 1 : at + 2] == [second]:
             words[at : at + 2] = [command.name]
     return words
+
+
+def parted(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Our own words, and those behind "--" where they are another program's (`consolidate`)."""
+    words = list(argv)
+    end = words.index("--") if "--" in words else len(words)
+    plain = [word for at, word in enumerate(words[:end]) if word[:1] != "-" and words[:at][-1:] != ["--agent"]]
+    return (words[:end], words[end + 1 :]) if plain[:1] == ["consolidate"] else (words, [])
 
 
 def _register(below: Any, command: Command) -> None:
