@@ -12,6 +12,9 @@ REMOTE = "remote"  # remembered: the remote tip last seen
 ALONE = "alone"  # remembered: this body may record although it never saw a tip on the remote
 JOINING = "joining"  # remembered: what lies in the checkout was there before the soul came
 IDENTITY = "identity"  # remembered: the published id
+DONE = "materialised"  # remembered: the tree that the working files were last brought to
+LEFT = "left"  # remembered: paths whose working file may differ from that
+BASE = "base"  # remembered by a fresh git directory: the commit that the checkout was last brought to (REPO-7)
 NOBODY = Stamp(-1, 0, 0, 0)  # the stamp of bytes that we did not read ourselves: equal to no file's
 
 
@@ -62,23 +65,34 @@ def _join(soul: Soul, progress: Progress, head: str | None, theirs: str) -> None
         # Before main moves: a crash after that must not make an old copy look like an edit of a clone.
         for path in soul.seen.under(""):
             soul.seen.put(path, None)
-        for name in ("materialised", "left", "placing", "recording"):
+        for name in (DONE, LEFT, "placing", "recording"):
             soul.seen.remember(name, None)
         soul.seen.remember(JOINING, True)
     if head != theirs:
         soul.repo.move(MAIN, head, theirs)
     soul.seen.remember(KNOWN, theirs)
+    base = soul.seen.recall(BASE)
+    if base is not None and soul.repo.has(base):
+        with soul.seen.transaction():
+            _adopt_clone(soul, base)
+            soul.seen.remember(JOINING, None)
+            soul.seen.remember(BASE, None)
     soul.facts.record("identity.adopted", id=verdict.remote_id)
     progress.notes.append("joined the soul that lives on the remote")
 
 
 def _adopt_clone(soul: Soul, head: str) -> None:
     """A clone of this soul: its HEAD is what was seen, files that are absent excepted (REPO-6)."""
-    look = soul.tree.look({}, None)
+    look, tree = soul.tree.look({}, None), soul.tree_of(head)
+    absent = []
     with soul.seen.transaction():
-        for path, file in soul.repo.files(soul.tree_of(head)):
+        for path, file in soul.repo.files(tree):
             if path in look.files and file.regular:
                 soul.seen.put(path, SeenEntry(file, file.oid, NOBODY))
+            else:
+                absent.append(path)
+        soul.seen.remember(DONE, tree)
+        soul.seen.remember(LEFT, absent or None)
 
 
 def _local_identity(soul: Soul, head: str | None) -> bytes | None:

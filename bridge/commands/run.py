@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from bridge.adapters import config, control
@@ -99,7 +100,6 @@ def _one(settings: config.Settings, context: Context) -> Running:
     lock.acquire()
     try:
         opened = wiring.open_soul(settings, context, lock)
-        opened.soul.repo.recover()
         inbox = Inbox()
         state = places.state_dir(settings.agent)
         before = status.read(places.status_file(settings.agent))
@@ -109,7 +109,7 @@ def _one(settings: config.Settings, context: Context) -> Running:
             Watch(settings.soul, inbox.hint),
             inbox,
             settings.poll,
-            _report(reporter, places.status_file(settings.agent)),
+            _report(reporter, state),
             lambda: pause.is_paused(state),
         )
         server = control.Server(places.control_socket(settings.agent), _answer(inbox), lock)
@@ -120,9 +120,10 @@ def _one(settings: config.Settings, context: Context) -> Running:
     return Running(opened, daemon, server)
 
 
-def _report(reporter: Reporter, path: Any) -> Callable[[Life], None]:
+def _report(reporter: Reporter, state: Path) -> Callable[[Life], None]:
     def report(life: Life) -> None:
-        status.write(path, reporter.document(life))
+        status.write(state / "status.json", reporter.document(life))
+        wiring.note_materialised(life.soul, state)
 
     return report
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import platform
 import uuid
 from collections.abc import Callable, Iterator
@@ -18,7 +19,7 @@ from bridge.adapters.remote import Access, Remote
 from bridge.adapters.repo import Repo
 from bridge.adapters.seen import Seen
 from bridge.adapters.tree import Tree, prepare_process
-from bridge.app import reporting, requests, status
+from bridge.app import repairing, reporting, requests, status
 from bridge.app.soul import Limits, Soul
 from bridge.app.sync import Outcome
 from bridge.commands.context import Context
@@ -26,6 +27,7 @@ from bridge.core import address
 from bridge.core.errors import Refused
 
 PRIVATE = "soul-bridge"  # our folder in the git directory
+MATERIALISED = "materialised"  # in the state directory: the commit the checkout was last brought to whole
 MARK = "checkout"  # in the state directory: the id that the checkout must carry
 ANSWERED = 900.0  # seconds for a daemon to do what a command asks
 
@@ -63,11 +65,12 @@ def lock_of(settings: config.Settings, places: config.Places) -> Lock:
 def open_soul(settings: config.Settings, context: Context, lock: Lock, *, create: bool = False) -> Opened:
     """The soul, its adapters open. `create`: make the git directory where there is none (`init`).
 
-    The caller holds `lock`. Raises Refused when there is no usable checkout.
+    The caller holds `lock`. Raises Refused when there is no usable checkout. A damaged git directory beside soul
+    files is replaced by a fresh one (REPO-7).
     """
     prepare_process()
     places, clock = context.places, context.clock
-    repo = _repo(settings, create)
+    repo, mended = _repo(settings, context, create)
     private = settings.soul / ".git" / PRIVATE
     private.mkdir(mode=0o700, exist_ok=True)
     seen = Seen(private / "seen.db")
@@ -84,6 +87,8 @@ def open_soul(settings: config.Settings, context: Context, lock: Lock, *, create
         host=platform.node() or None,
         version=__version__,
     )
+    if mended:
+        repairing.begin_again(soul, _first_line(places.state_dir(settings.agent) / MATERIALISED))
 
     def close() -> None:
         soul.remote.close()
@@ -94,14 +99,34 @@ def open_soul(settings: config.Settings, context: Context, lock: Lock, *, create
     return Opened(soul, lock, settings, close)
 
 
-def _repo(settings: config.Settings, create: bool) -> Repo:
+def _repo(settings: config.Settings, context: Context, create: bool) -> tuple[Repo, bool]:
+    """The repository, and whether it is a fresh one in place of a damaged one."""
     git_dir = settings.soul / ".git"
-    if create and not git_dir.exists():
+    known = _first_line(context.places.state_dir(settings.agent) / MARK) is not None
+    if create and not known and not os.path.lexists(git_dir):
         settings.soul.mkdir(parents=True, exist_ok=True)
-        return Repo.create(settings.soul)
-    if not git_dir.is_dir():
+        return Repo.create(settings.soul), False
+    if not known and not git_dir.is_dir():
         raise _no_soul(settings)
-    return Repo.open(settings.soul)
+    try:
+        repo = Repo.open(settings.soul)
+        repo.recover()
+        if repairing.whole(repo):
+            return repo, False
+        repo.close()
+        problem = "what its main points to cannot be read"
+    except Refused as error:
+        if error.kind != "internal":
+            raise
+        problem = error.message
+    if create and not (settings.soul.is_dir() and os.listdir(settings.soul)):
+        # Somebody took the whole folder away and asks for it again: an ordinary join into an empty place.
+        settings.soul.mkdir(parents=True, exist_ok=True)
+        return Repo.create(settings.soul), False
+    repairing.refuse_unless_repairable(settings.soul, known, problem)
+    aside = repairing.set_aside(settings.soul, context.clock.now())
+    context.say(f"{problem}; a fresh git directory takes its place" + (f", it is kept at {aside}" if aside else ""))
+    return Repo.create(settings.soul), True
 
 
 @contextlib.contextmanager
@@ -155,7 +180,6 @@ def opened(settings: config.Settings, context: Context, *, create: bool = False)
     lock.acquire()
     try:
         found = open_soul(settings, context, lock, create=create)
-        found.soul.repo.recover()
     except BaseException:
         lock.release()
         raise
@@ -188,3 +212,15 @@ def note(found: Opened, context: Context, outcome: Outcome | None) -> None:
         life.note(outcome, None)
     reporter = reporting.Reporter(str(found.settings.soul), found.settings.remote, None, None, before)
     status.write(path, reporter.document(life))
+    note_materialised(found.soul, context.places.state_dir(found.settings.agent))
+
+
+def note_materialised(soul: Soul, state: Path) -> None:
+    """Keep what a lost git directory would be mended by (REPO-7), outside of it."""
+    commit = repairing.materialised(soul)
+    path = state / MATERIALISED
+    if commit is not None and _first_line(path) != commit:
+        fresh = path.with_name(f".{MATERIALISED}.new")
+        with contextlib.suppress(OSError):
+            fresh.write_text(commit + "\n", "ascii")
+            fresh.replace(path)

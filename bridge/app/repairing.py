@@ -1,0 +1,80 @@
+"""A damaged or lost git directory beside soul files (REPO-7 applied): a fresh one, the broken one kept aside.
+
+It is never taken for a new soul: the next pass joins the remote again, and what was last materialised is the base of
+its first record, so that edits are edits, old copies are old copies, and an absent file is no deletion.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from bridge.app.joining import BASE
+from bridge.app.soul import MAIN, Soul
+from bridge.core.errors import Refused, SoulError, Transient
+from bridge.core.ports import Repo
+
+GIT = ".git"
+
+
+def whole(repo: Repo) -> bool:
+    """Whether main's tip and everything in its tree can be read; True where there is no main yet."""
+    try:
+        tip = repo.tip(MAIN)
+        if tip is None:
+            return True
+        return all(repo.has(file.oid) for _, file in repo.files(repo.info(tip).tree) if file.regular)
+    except SoulError:
+        return False
+
+
+def refuse_unless_repairable(soul: Path, known: bool, problem: str) -> None:
+    """Raise Refused where a fresh git directory would be wrong: nothing is known of this soul, or its files are gone.
+
+    known: whether this body carried the soul here before.
+    """
+    names = set(os.listdir(soul)) - {GIT} if soul.is_dir() else set()
+    if not known or not names:
+        raise Refused(
+            f"{soul} cannot be used: {problem}",
+            kind="disk",
+            rule="GUARD-2",
+            advice="Nothing was recorded, deleted or cloned. Bring the folder back, or join again with "
+            "`soul-bridge init` into another one.",
+        )
+
+
+def set_aside(soul: Path, now: float) -> Path | None:
+    """Move what stands at .git out of the checkout, beside it; where to, None when there is nothing.
+
+    Raises Transient(kind="disk").
+    """
+    broken = soul / GIT
+    if not os.path.lexists(broken):
+        return None
+    target = soul.parent / f"{soul.name}.damaged-git-{int(now)}"
+    number = 0
+    while os.path.lexists(target):
+        number += 1
+        target = soul.parent / f"{soul.name}.damaged-git-{int(now)}-{number}"
+    try:
+        broken.rename(target)
+    except OSError as error:
+        raise Transient(
+            f"{broken} cannot be moved aside: {error.strerror}", kind="disk", rule="REPO-7", advice=f"ls -ld {soul}"
+        ) from error
+    return target
+
+
+def begin_again(soul: Soul, materialised: str | None) -> None:
+    """Tell a fresh git directory what the checkout held: `materialised`, the commit last brought to disk whole."""
+    with soul.seen.transaction():
+        soul.seen.remember(BASE, materialised)
+
+
+def materialised(soul: Soul) -> str | None:
+    """The commit whose tree the working files were last brought to whole, None while some are left."""
+    head = soul.head()
+    if head is None or soul.seen.recall("left") or soul.seen.recall("materialised") != soul.tree_of(head):
+        return None
+    return head
