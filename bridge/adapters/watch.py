@@ -85,6 +85,7 @@ class Watch:
         self._overflow = _Overflow(lambda: on_hint(None))
         self._trouble = ""
         self._started = False
+        self._due = False
         self._stopped = threading.Event()
         self._pulse: threading.Thread | None = None
         self._unwatched: tuple[int, int] = (0, 0)
@@ -110,8 +111,9 @@ class Watch:
         self._close()
 
     def check(self) -> None:
-        """Compare with the world: begin again, with the hint None, if the watcher died or another folder stands
-        there; count the folders that are not watched."""
+        """Compare with the world: begin again, with the hint None, if the watcher died, another folder stands there
+        or folders could not be watched; count those that are not."""
+        self._due = False
         self._mend()
         self._count()
         self._beat()
@@ -119,7 +121,9 @@ class Watch:
     def problems(self) -> list[str]:
         """Why hints may be missing, each with its remedy; empty when all is well. Call it from one thread only: it
         begins again what broke, and counts when folders came or went since the last count."""
-        self._mend()
+        if self._due:
+            self.check()
+        self._mend(lost=False)
         if self._session is not None and self._session.folders_changed:
             self._count()
         self._beat()
@@ -142,10 +146,13 @@ class Watch:
 
     def _beating(self) -> None:
         while self.degraded and not self._stopped.wait(self.blind if self._trouble else self.partly_blind):
+            self._due = True
             self._on_hint(None)
 
-    def _mend(self) -> None:
-        if self._started and (self._session is None or not self._session.sound()):
+    def _mend(self, lost: bool = True) -> None:
+        """Begin again where it is broken and, if `lost`, where folders could not be watched: the limit may be gone."""
+        broken = self._session is None or not self._session.sound() or (lost and self._unwatched[0] > 0)
+        if self._started and broken:
             self._close()
             self._open()
             # Only success is news: failing again must not make passes follow each other without a pause.
