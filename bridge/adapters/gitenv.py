@@ -120,6 +120,16 @@ def refuse_alternates(git_dir: str | Path) -> None:
             )
 
 
+def private(git_dir: str | Path, *names: str) -> Path:
+    """Our own folder in a git directory, or one below it, made when absent. The git directory itself never is: one
+    that is gone must not come back as an empty one (REPO-7). Raises OSError."""
+    place = Path(git_dir)
+    for name in ("soul-bridge", *names):
+        place /= name
+        place.mkdir(exist_ok=True)
+    return place
+
+
 def skeleton(git_dir: str | Path, refs: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
     """Environment for a git child that sees the checkout's objects and these refs, and none of its configuration.
 
@@ -127,14 +137,13 @@ def skeleton(git_dir: str | Path, refs: Mapping[str, str] = MappingProxyType({})
     Transient(kind="disk") when it cannot be written.
     """
     refuse_alternates(git_dir)
-    place = Path(git_dir, "soul-bridge", "skeleton")
     listing = "# pack-refs with: sorted \n" + "".join(f"{oid} {name}\n" for name, oid in sorted(refs.items()))
     try:
-        (place / "refs").mkdir(parents=True, exist_ok=True)
+        place = private(git_dir, "skeleton", "refs").parent
         for name, text in (("config", _SKELETON_CONFIG), ("packed-refs", listing), ("HEAD", "ref: refs/heads/main\n")):
             _put(place / name, text.encode("utf-8", "surrogateescape"))
     except OSError as error:
-        raise errors.Transient(f"cannot write {place}: {error.strerror}", kind="disk") from error
+        raise errors.Transient(f"cannot write {error.filename}: {error.strerror}", kind="disk") from error
     return {
         **clean_environment(),
         "GIT_DIR": os.path.abspath(place),

@@ -126,7 +126,8 @@ def open(path: str | Path) -> Seen:  # noqa: A001 - read as seen.open(path)
 def _open(path: Path) -> tuple[sqlite3.Connection, Path | None]:
     lost = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        # Not its parents: a git directory that is gone must not come back as an empty one (REPO-7).
+        path.parent.mkdir(exist_ok=True)
         try:
             connection = _connect(path)
         except _Unreadable:

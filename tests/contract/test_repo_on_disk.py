@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.adapters import gitenv
+from bridge.adapters import gitenv, seen
 from bridge.adapters.repo import Repo, locks, packs
 from bridge.core import errors
 from bridge.core.model import EXECUTABLE, GITLINK, PLAIN, File, blob_id
@@ -306,6 +306,27 @@ def test_a_lost_git_directory_is_damage(repo: Repo, soul: Path, damage: str) -> 
     with pytest.raises(errors.Refused) as caught:
         Repo.open(soul)
     assert (caught.value.kind, caught.value.rule) == ("internal", "REPO-7")
+
+
+def test_a_git_directory_that_vanishes_under_us_does_not_come_back_empty(repo: Repo, soul: Path) -> None:
+    """REPO-7: what is lost is told; an empty git directory in its place would look like a new soul."""
+    tip = record(repo, {"a": "1"})
+    tree = repo.info(tip).tree
+    (soul / ".git").rename(soul.parent / "kept")
+    for ask in (
+        lambda: repo.write(b"x"),
+        lambda: repo.move(MAIN, tip, None),
+        lambda: repo.move(MAIN, tip, tip),
+        lambda: repo.receive([b"PACK"]),
+        lambda: gitenv.skeleton(soul / ".git"),
+        repo.recover,
+        repo.state,
+        lambda: seen.open(soul / ".git" / "soul-bridge" / "seen.db"),
+    ):
+        with pytest.raises(errors.SoulError):
+            ask()
+    repo.index(tree, tree)
+    assert not (soul / ".git").exists()
 
 
 def test_replace_refs_and_grafts_change_nothing(repo: Repo, soul: Path, git: Git) -> None:

@@ -57,12 +57,15 @@ class Repo:
         of a kind that cannot be worked with.
         """
         git_dir = Path(os.path.abspath(directory), ".git")
-        if git_dir.is_symlink() or not git_dir.is_dir():
-            raise damaged(f"{git_dir} is not a git directory")
-        for name in ("objects", "refs"):
-            if not (git_dir / name).is_dir():
-                raise damaged(f"{git_dir} has no {name}")
-        _refuse_kinds(git_dir)
+        try:
+            if git_dir.is_symlink() or not git_dir.is_dir():
+                raise damaged(f"{git_dir} is not a git directory")
+            for name in ("objects", "refs"):
+                if not (git_dir / name).is_dir():
+                    raise damaged(f"{git_dir} has no {name}")
+            _refuse_kinds(git_dir)
+        except OSError as error:
+            raise damaged(f"{git_dir} cannot be read: {error.strerror}") from error
         repo = cls(git_dir)
         repo._refs.head()
         return repo

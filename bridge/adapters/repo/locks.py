@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bridge.adapters.gitenv import private
 from bridge.adapters.repo.packs import OURS
 from bridge.adapters.repo.store import read_loose
 from bridge.core import errors
@@ -32,8 +33,7 @@ def locked(git_dir: Path, path: Path, content: bytes, attempts: int = _ATTEMPTS)
     Raises Transient(kind="busy") when another holds it, OSError when it cannot be made.
     """
     lock = path.with_name(path.name + ".lock")
-    own = git_dir / "soul-bridge" / "locks" / f"{os.getpid()}-{os.urandom(6).hex()}"
-    own.parent.mkdir(parents=True, exist_ok=True)
+    own = private(git_dir, "locks") / f"{os.getpid()}-{os.urandom(6).hex()}"
     try:
         _write(own, content)
         inode = _take(lock, own, content, attempts)
@@ -72,9 +72,7 @@ def recover(git_dir: Path) -> list[str]:
 
 def _now(git_dir: Path) -> float:
     """The time by which the file system stamps its files: ages are told by the clock that made them."""
-    place = git_dir / "soul-bridge"
-    place.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=place) as file:
+    with tempfile.TemporaryFile(dir=private(git_dir)) as file:
         return os.fstat(file.fileno()).st_mtime
 
 
@@ -156,8 +154,7 @@ def _damaged_objects(git_dir: Path) -> Iterator[str]:
 
 def _set_aside(git_dir: Path, path: Path) -> Path:
     """Move a file to the first free name in `soul-bridge/damaged`."""
-    place = git_dir / "soul-bridge" / "damaged"
-    place.mkdir(parents=True, exist_ok=True)
+    place = private(git_dir, "damaged")
     name = str(path.relative_to(git_dir)).replace("/", "-")
     target, number = place / name, 1
     while os.path.lexists(target):

@@ -84,6 +84,8 @@ class Refs:
         """Make the folders of a ref durable, and clear away empty ones that stand where it goes."""
         missing = []
         folder = path.parent
+        if not self._git_dir.is_dir():
+            raise damaged(f"{self._git_dir} is gone")  # and must not come back as an empty one
         while not folder.is_dir():
             missing.append(folder)
             folder = folder.parent

@@ -63,7 +63,6 @@ class Store:
 
     def reopen(self) -> None:
         """Look at the packs afresh: after some came or went, deleted ones are let go of."""
-        (self.directory / "pack").mkdir(exist_ok=True)
         self._looked = self._pack_time()
         self._packs = pygit2.Odb()
         self._packs.add_backend(pygit2.OdbBackendPack(str(self.directory)), 1)
@@ -142,7 +141,11 @@ class Store:
         self._recent_weight = 0
 
     def _pack_time(self) -> int:
-        return os.stat(self.directory / "pack").st_mtime_ns
+        try:
+            (self.directory / "pack").mkdir(exist_ok=True)
+            return os.stat(self.directory / "pack").st_mtime_ns
+        except OSError as error:
+            raise damaged(f"the objects cannot be read: {self.directory}/pack: {error.strerror}") from error
 
     def _packed(self, oid: str) -> tuple[str, bytes] | None:
         wanted = pygit2.Oid(hex=oid)
