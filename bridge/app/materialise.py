@@ -8,15 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from bridge.app import arrivals
-from bridge.app.joining import NOBODY
-from bridge.app.observing import LEFT, REMOVED, WAITS, leave
+from bridge.app.joining import DONE, LEFT, NOBODY
+from bridge.app.observing import REMOVED, WAITS, leave
 from bridge.app.soul import Order, Progress, Soul
 from bridge.core import layout, plan
 from bridge.core.errors import Held, Moved
 from bridge.core.model import File, Leftover, SeenEntry, blob_id
 
 PLACING = "placing"  # remembered: the intent
-DONE = "materialised"  # remembered: the tree that the working files were last brought to
 UNPLACED = "unplaced"  # remembered: paths of the tree that are never created here, with rule and reason
 WAITING = ("GUARD-3", "the remote removed so much at once that it waits before it is carried out")
 
@@ -169,6 +168,8 @@ def _place(soul: Soul, progress: Progress, path: str, file: File | None) -> bool
         soul.seen.put(path, after)
         arrivals.remember(soul, path, before, file)
     progress.written.append(path)
+    if after is not None and after.racy:
+        soul.watching = plan.again(soul.watching, [path])
     progress.due(soul.clock.boottime() + plan.RACY + 0.1)
     soul.facts.record("file.written", path=path, removed=file is None)
     return True

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bridge.app.joining import JOINING, REMOTE
+from bridge.app.joining import JOINING, LEFT, REMOTE
 from bridge.app.soul import Order, Progress, Soul
 from bridge.core import bodies, layout, plan
 from bridge.core.errors import Held, Moved
 from bridge.core.model import EXECUTABLE, PLAIN, File, Reading, SeenEntry, blob_id
 
 WAITS = "waits"  # remembered: when suspicious disappearances began to wait, and for how long
-LEFT = "left"  # remembered: paths whose working file may differ from main, besides those that main changed
 GONE = "gone:"  # the wait of files that vanished in a mass; other waits go by their path
 REMOVED = "removed:"  # the wait of a mass of removals that came from the remote
 WAITING = ("GUARD-2", "so much disappeared at once that it waits before it is recorded")
@@ -22,12 +21,13 @@ class Found:
     """What a look found worth recording.
 
     versions: local versions by path, None: gone. seen: what seen becomes with them. unchanged: looked at anew, but
-    nothing to record.
+    nothing to record. complete: everything was looked at.
     """
 
     versions: dict[str, File | None] = field(default_factory=dict)
     seen: dict[str, SeenEntry | None] = field(default_factory=dict)
     unchanged: dict[str, SeenEntry] = field(default_factory=dict)
+    complete: bool = False
 
     def leave_out(self, path: str) -> None:
         """Not now."""
@@ -36,7 +36,7 @@ class Found:
 
 def observe(soul: Soul, order: Order, progress: Progress) -> Found:
     """Look at the working files, read what settled, and leave out what waits or is held (GUARD-5)."""
-    hints = None if order.hints is None else order.hints | soul.watching.paths
+    hints = None if soul.owed is None else soul.owed | soul.watching.paths
     known = _known(soul, hints)
     look = soul.tree.look(known, hints)
     at = plan.Instant(soul.clock.now(), soul.clock.boottime(), soul.limits.settle, order.waive, soul.at_start)
@@ -45,8 +45,6 @@ def observe(soul: Soul, order: Order, progress: Progress) -> Found:
     progress.pending |= observation.pending
     if observation.deadline is not None:
         progress.due(observation.deadline)
-    if observation.watching.again:
-        progress.due(at.boottime + plan.RACY)
     if look.complete:
         soul.at_start, soul.ignored = False, look.ignored
     found = Found()
@@ -60,6 +58,10 @@ def observe(soul: Soul, order: Order, progress: Progress) -> Found:
     for path in plan.in_the_way(found.versions, apart):
         found.leave_out(path)
         progress.pending.add(path)
+    entries = {**found.unchanged, **found.seen}
+    soul.watching = plan.again(soul.watching, [path for path, entry in entries.items() if entry and entry.racy])
+    if soul.watching.again:
+        progress.due(at.boottime + plan.RACY)
     return found
 
 
@@ -157,7 +159,7 @@ def _guard(soul: Soul, order: Order, progress: Progress, known: dict[str, SeenEn
     before = {key: plan.Wait(*wait) for key, wait in (soul.seen.recall(WAITS) or {}).items()}
     now = soul.clock.now()
     # A wait of what was not judged this time goes on: it was not looked at, or is not at rest yet.
-    waits = {key: wait for key, wait in before.items() if _unjudged(soul, order, progress, key, known)}
+    waits = {key: wait for key, wait in before.items() if _unjudged(soul, found, progress, key, known)}
     for path, key in _doubtful(soul, before, found).items():
         change = soul.watching.changes.get(path)
         wait = plan.wait_for(before.get(key), now, soul.limits.guard, found=change is not None and change.found)
@@ -183,12 +185,12 @@ def _doubtful(soul: Soul, before: dict[str, plan.Wait], found: Found) -> dict[st
     return doubtful
 
 
-def _unjudged(soul: Soul, order: Order, progress: Progress, key: str, known: dict[str, SeenEntry]) -> bool:
+def _unjudged(soul: Soul, found: Found, progress: Progress, key: str, known: dict[str, SeenEntry]) -> bool:
     if key == REMOVED:
         return True
     if key == GONE:
         return any(change.stamp is None for path, change in soul.watching.changes.items() if path in progress.pending)
-    return key in progress.pending or (order.hints is not None and key not in known)
+    return key in progress.pending or (not found.complete and key not in known)
 
 
 def _emptied(soul: Soul, path: str, found: Found) -> bool:

@@ -49,7 +49,7 @@ def ahead(soul: Soul) -> bool:
     known, head = soul.seen.recall(REMOTE), soul.head()
     if known is None or head in (None, known) or soul.seen.recall(BEHIND) is not None:
         return False
-    return soul.repo.is_ancestor(known, head or "")
+    return soul.repo.is_ancestor(known, head or "") and _publishable(soul, head or "")
 
 
 def _fetch(soul: Soul, progress: Progress) -> RemoteLook:
@@ -114,8 +114,11 @@ def _integrate(soul: Soul, progress: Progress, theirs: str | None, expected: str
 
 
 def _publishable(soul: Soul, commit: str) -> bool:
-    """Whether a commit may begin a soul: without an identity two bodies would each invent one."""
-    if soul.seen.recall(REMOTE) is not None:
+    """Whether a commit may be published: never without an identity (MERGE-5), for two bodies would each invent one.
+
+    A soul that was published without one has to get it first.
+    """
+    if soul.seen.recall(REMOTE) is not None and soul.seen.recall(IDENTITY) is None:
         return True
     return identity.id_of(soul.content(soul.repo.entry(soul.tree_of(commit), identity.PATH))) is not None
 

@@ -67,7 +67,7 @@ def record(soul: Soul, order: Order, progress: Progress) -> None:
     soul.watching = plan.finished(soul.watching, found.unchanged)
     _commit(soul, progress, _local(soul, found))
     soul.watching = plan.finished(soul.watching, found.versions)
-    if order.hints is None and not progress.pending and soul.seen.recall(JOINING):
+    if found.complete and not progress.pending and soul.seen.recall(JOINING):
         soul.seen.remember(JOINING, None)
 
 
@@ -132,12 +132,11 @@ def _commit(soul: Soul, progress: Progress, local: Local) -> None:
 
 
 def _remember(soul: Soul, head: str | None, entries: dict[str, SeenEntry | None]) -> None:
-    """Seen follows main; where main holds something else, the working file is to be looked at."""
-    tree = soul.tree_of(head)
+    """Seen follows main. Whether main still holds what was recorded when files are brought to it remains to be seen."""
     with soul.seen.transaction():
         for path, entry in entries.items():
             soul.seen.put(path, entry)
-        leave(soul, {p for p, entry in entries.items() if (entry.file if entry else None) != soul.repo.entry(tree, p)})
+        leave(soul, set(entries))
         soul.seen.remember(RECORDING, None)
         soul.seen.remember(KNOWN, head)
 

@@ -34,10 +34,10 @@ def _always(path: str, since: float) -> bool:
 class Soul:
     """The ports of one soul, and what only the present process knows.
 
-    watching: changes going on in the working files. at_start: nothing was looked at whole yet. waiting: why paths
-    wait that were read but not recorded. unplaced: paths of the tree that are not materialised here, with the reason.
-    ignored: how many paths .gitignore left out. passes: how many passes there were.
-    company: boottime at which another body's commit was last merged. sighting: what looks at the lease found.
+    watching: changes going on in the working files. at_start: nothing was looked at whole yet. owed: hints that no
+    look has followed yet, None: everything. waiting: why paths wait that were read but not recorded. unplaced: paths
+    of the tree that are not materialised here, with the reason. company: boottime at which another body's commit was
+    last merged. sighting: what looks at the lease found.
     frozen: directories that are not materialised, because a consolidation reads them (MERGE-12). was_read: whether
     the agent closed a file after reading it since a boottime; true where nobody can tell (MERGE-12).
     """
@@ -55,6 +55,7 @@ class Soul:
     version: str = "0"
     watching: Watching = field(default_factory=Watching)
     at_start: bool = True
+    owed: frozenset[str] | None = None
     waiting: dict[str, tuple[str, str]] = field(default_factory=dict)
     unplaced: dict[str, tuple[str, str]] = field(default_factory=dict)
     ignored: int = 0

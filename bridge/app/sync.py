@@ -8,7 +8,7 @@ Rules: CONTENT-1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from bridge.app import filling, materialise, publishing, recording
 from bridge.app import standing as standing
@@ -79,7 +79,7 @@ def _local(soul: Soul, order: Order, progress: Progress) -> None:
     if not _known(soul):
         return
     if soul.seen.recall(JOINING):
-        order = replace(order, hints=None)
+        soul.owed = None
     recording.record(soul, order, progress)
     filling.fill(soul, progress)
     filling.heartbeat(soul, progress)

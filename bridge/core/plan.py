@@ -141,6 +141,11 @@ def hold(watching: Watching, path: str, error: Held) -> Watching:
     return replace(finished(watching, [path]), held={**watching.held, path: (error.rule, error.message)})
 
 
+def again(watching: Watching, paths: Iterable[str]) -> Watching:
+    """`watching` with paths that the next look has to include."""
+    return replace(watching, again=watching.again.union(paths))
+
+
 def at_rest(path: str, seen: bytes | None, now: bytes, lasted: float, guard: float) -> bool:
     """Whether bytes just read may be recorded although someone has the file open for writing (GUARD-1).
 

@@ -1,0 +1,278 @@
+"""What agents and people do to working files: each step by its name, as a function of the body and the step's words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from bridge.core import entries, layout
+from bridge.core.model import File
+from bridge.fakes.files import Inode
+from tests.simulation.ledger import told
+from tests.simulation.world import MAIN, SimBody, World
+
+Deed = Callable[..., None]
+DEEDS: dict[str, Deed] = {}
+
+
+def deed(function: Deed) -> Deed:
+    """A step of this name."""
+    DEEDS[function.__name__] = function
+    return function
+
+
+@deed
+def add(world: World, body: SimBody, path: str, entry: str, how: str) -> None:
+    """One more entry in a memory file."""
+    now = entries.read(body.tree.agent_read(path) or b"")
+    _put(world, body, path, entries.write((*now, entry)), how)
+
+
+@deed
+def drop(world: World, body: SimBody, path: str, number: int, how: str) -> None:
+    """One entry of a memory file less."""
+    now = list(entries.read(body.tree.agent_read(path) or b""))
+    if now:
+        del now[number % len(now)]
+        _put(world, body, path, entries.write(now), how)
+
+
+@deed
+def drop_all(world: World, body: SimBody, path: str, how: str) -> None:
+    """A memory file emptied."""
+    if body.tree.agent_read(path) is not None:
+        _put(world, body, path, b"", how)
+
+
+@deed
+def edit(world: World, body: SimBody, path: str, number: int, entry: str, how: str) -> None:
+    """One entry of a memory file reworded."""
+    now = list(entries.read(body.tree.agent_read(path) or b""))
+    if now:
+        now[number % len(now)] = entry
+        _put(world, body, path, entries.write(now), how)
+
+
+@deed
+def write(world: World, body: SimBody, path: str, text: str, how: str) -> None:
+    """A whole file."""
+    _put(world, body, path, text.encode(), how)
+
+
+@deed
+def append(world: World, body: SimBody, path: str, text: str) -> None:
+    """More at the end of a file."""
+    _put(world, body, path, (body.tree.agent_read(path) or b"") + text.encode(), "append")
+
+
+@deed
+def delete(world: World, body: SimBody, path: str) -> None:
+    """A file less. What must be there comes back by itself (GUARD-2), so nothing is said about its entries."""
+    before = body.tree.agent_read(path)
+    if before is None:
+        return
+    body.tree.agent_delete(path)
+    if layout.is_required(path) or layout.is_fixed(path):
+        # What main never had is gone with it; what main has comes back, though it may have been taken out.
+        _doubt(world, body, path, before)
+        world.ledger.last.pop((body.name, path), None)
+    else:
+        world.ledger.changed(body.name, path, before, None)
+
+
+@deed
+def move(world: World, body: SimBody, old: str, new: str) -> None:
+    """A file under another name; where one of the new name is, nothing happens."""
+    before = body.tree.agent_read(old)
+    if before is None or body.tree.agent_read(new) is not None or new in body.tree.directories():
+        return
+    body.tree.agent_rename(old, new)
+    sure = layout.is_memory(old) or not old.startswith("notes/shared")
+    world.ledger.changed(body.name, old, before, None, sure)
+    world.ledger.changed(body.name, new, None, before, sure)
+
+
+@deed
+def open_file(world: World, body: SimBody, path: str) -> None:
+    """A descriptor that stays open for writing."""
+    if path not in body.writers and body.tree.agent_read(path) is not None:
+        body.writers[path] = body.tree.agent_open(path)
+
+
+@deed
+def scribble(world: World, body: SimBody, path: str, text: str) -> None:
+    """More through the open descriptor, wherever its file is by now."""
+    writer = body.writers.get(path)
+    if writer is None:
+        return
+    before, where = writer.inode.content, _place_of(body, writer.inode)
+    more = f"\n§\n{text}\n" if layout.is_memory(where or path) else f"{text}\n"
+    writer.write(more.encode())
+    if where is not None:
+        world.ledger.changed(body.name, where, before, writer.inode.content)
+
+
+@deed
+def close_file(world: World, body: SimBody, path: str) -> None:
+    """The descriptor is closed."""
+    writer = body.writers.pop(path, None)
+    if writer is not None:
+        writer.close()
+
+
+@deed
+def chmod(world: World, body: SimBody, path: str, executable: bool) -> None:
+    """The executable bit."""
+    if body.tree.agent_read(path) is not None:
+        body.tree.agent_chmod(path, executable)
+
+
+@deed
+def vanish(world: World, body: SimBody, path: str) -> None:
+    """A file is gone, not because anybody wanted it; it may come back."""
+    content = body.tree.agent_read(path)
+    if content is not None:
+        body.vanished[path] = content
+        body.tree.agent_delete(path)
+        _doubt(world, body, path, content)
+        world.ledger.last.pop((body.name, path), None)
+
+
+@deed
+def wipe(world: World, body: SimBody) -> None:
+    """Everything is gone."""
+    for path in list(body.tree.paths()):
+        vanish(world, body, path)
+
+
+@deed
+def come_back(world: World, body: SimBody) -> None:
+    """What vanished is there again, where nothing took its place."""
+    for path, content in sorted(body.vanished.items()):
+        if body.tree.agent_read(path) is None and not body.tree._barred(path) and path not in body.tree.directories():
+            body.tree.agent_write(path, content)
+            world.ledger.doubt(path, content)
+            if not layout.is_memory(path):
+                world.ledger.last[body.name, path] = content
+    body.vanished.clear()
+
+
+@deed
+def hide(world: World, body: SimBody, directory: str) -> None:
+    """A directory cannot be read."""
+    if directory in body.tree.directories() and directory not in body.tree._special:
+        body.tree.agent_hide(directory)
+
+
+@deed
+def show(world: World, body: SimBody, directory: str) -> None:
+    """It can be read again."""
+    if directory in body.tree._special:
+        body.tree.agent_show(directory)
+
+
+@deed
+def reset(world: World, body: SimBody, back: int, hard: bool) -> None:
+    """A person resets main to an earlier commit, and with it (hard) the files that differ between the two."""
+    tip = body.repo.tip(MAIN)
+    target = tip
+    for _ in range(back):
+        parents = body.repo.info(target).parents if target else ()
+        target = parents[0] if parents else target
+    if tip is None or target is None:
+        return
+    body.repo.names[MAIN] = target
+    if hard:
+        now, then = body.repo.info(tip).tree, body.repo.info(target).tree
+        for path, (_, file) in body.repo.diff(now, then).items():
+            _restore(world, body, path, file)
+
+
+@deed
+def commit(world: World, body: SimBody) -> None:
+    """A person commits what the files hold, by hand, on top of main."""
+    tip = body.repo.tip(MAIN)
+    if tip is None or body.repo.checkout.head != MAIN:
+        return
+    tree = body.repo.info(tip).tree
+    changes: dict[str, File | None] = {}
+    for path, file in body.repo.files(tree):
+        content = body.tree.agent_read(path)
+        stored = None if content is None else layout.stored(content, path)
+        if stored is None:
+            changes[path] = None
+        elif body.repo.read(file.oid) != stored:
+            changes[path] = File(body.repo.write(stored), file.mode)
+        else:
+            continue
+        # Main may be ahead of the files: such a commit takes back what is not on the disk yet.
+        world.ledger.doubt(path, body.repo.read(file.oid))
+        world.ledger.doubt(path, content)
+    author, mail = f"A Person ({body.name})", "person@example.invalid"
+    made = body.repo.commit(body.repo.edit(tree, changes), [tip], author, mail, "by hand", int(body.clock.now()))
+    body.repo.flush()
+    body.repo.names[MAIN] = made
+
+
+def _put(world: World, body: SimBody, path: str, content: bytes, how: str) -> None:
+    tree = body.tree
+    if tree._barred(path) or path in tree.directories() or any(p in tree._files for p in _parents(path)):
+        return
+    before = tree.agent_read(path)
+    if how == "rename":
+        tree.agent_rename_over(path, content)
+    elif how == "append" and before is not None and content.startswith(before):
+        tree.agent_append(path, content[len(before) :])
+    else:
+        tree.agent_write(path, content)
+    world.ledger.changed(body.name, path, before, content)
+
+
+def _restore(world: World, body: SimBody, path: str, file: File | None) -> None:
+    before = body.tree.agent_read(path)
+    if body.tree._barred(path):
+        return
+    if file is None:
+        body.tree.agent_delete(path)
+    elif file.regular:
+        body.tree.agent_rename_over(path, body.repo.read(file.oid))
+    world.ledger.doubt(path, before)
+    world.ledger.doubt(path, body.tree.agent_read(path))
+    if not layout.is_memory(path):
+        world.ledger.last[body.name, path] = body.tree.agent_read(path)
+
+
+def _doubt(world: World, body: SimBody, path: str, content: bytes | None) -> None:
+    """What is here, was seen here or stands on main may come back or go."""
+    world.ledger.doubt(path, content)
+    tip, seen = body.repo.tip(MAIN), body.seen.get(path)
+    file = body.repo.entry(body.repo.info(tip).tree, path) if tip is not None else None
+    for version in (file, seen.file if seen is not None else None):
+        if version is not None and body.repo.has(version.oid):
+            world.ledger.doubt(path, body.repo.read(version.oid))
+
+
+def _place_of(body: SimBody, inode: Inode) -> str | None:
+    """The path an open file goes by, also after it left its name; None when its name was deleted by the agent."""
+    for path, each in body.tree._files.items():
+        if each is inode:
+            return path
+    for number, each in body.tree._out.items():
+        if each is inode and number in body.tree._notes:
+            return body.tree._notes[number].path
+    return None
+
+
+def _parents(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:length]) for length in range(1, len(parts))]
+
+
+def words_of(body: SimBody, path: str) -> frozenset[str]:
+    """The entries that a body's working file holds."""
+    return told(body.tree.agent_read(path))
+
+
+def names(steps: Any) -> set[str]:
+    """The names of steps."""
+    return {step[0] for step in steps}

@@ -1,0 +1,89 @@
+"""What happens to networks, clocks, disks and the remote."""
+
+from __future__ import annotations
+
+from bridge.core.model import CheckoutState
+from tests.simulation.agent import deed
+from tests.simulation.world import MAIN, SimBody, World
+
+
+@deed
+def offline(world: World, body: SimBody) -> None:
+    """Nothing gets through to the remote."""
+    body.remote.unreachable = True
+
+
+@deed
+def online(world: World, body: SimBody) -> None:
+    """Everything does again."""
+    body.remote.heal()
+
+
+@deed
+def revoke(world: World, body: SimBody) -> None:
+    """The body's key is gone from the server."""
+    body.remote.revoke()
+
+
+@deed
+def read_only(world: World, body: SimBody) -> None:
+    """The body's key may only read."""
+    body.remote.make_read_only()
+
+
+@deed
+def drop_answers(world: World, body: SimBody, count: int) -> None:
+    """Pushes arrive and nobody says so."""
+    body.remote.drops = count
+
+
+@deed
+def swallow(world: World, body: SimBody, count: int) -> None:
+    """Pushes do not arrive, and nobody says so."""
+    body.remote.swallows = count
+
+
+@deed
+def full(world: World, body: SimBody, yes: bool) -> None:
+    """The disk has no room."""
+    body.tree.full = yes
+
+
+@deed
+def step_clock(world: World, body: SimBody, seconds: float) -> None:
+    """Somebody sets the clock."""
+    body.clock.step(seconds)
+
+
+@deed
+def rebase(world: World, body: SimBody, going: bool) -> None:
+    """A person is in the middle of something."""
+    body.repo.checkout = CheckoutState(MAIN, "a rebase is going on" if going else "")
+
+
+@deed
+def detach(world: World, body: SimBody, yes: bool) -> None:
+    """A person looks at an old commit."""
+    body.repo.checkout = CheckoutState(None if yes else MAIN)
+
+
+@deed
+def restart(world: World, body: SimBody) -> None:
+    """The process is stopped between two passes and starts again."""
+    if body.going is None:
+        world.start(body)
+
+
+@deed
+def roll_back(world: World, body: SimBody, back: int) -> None:
+    """The remote is restored from a backup."""
+    tip = world.server.tip(MAIN)
+    target = tip
+    for _ in range(back):
+        parents = world.server.info(target).parents if target else ()
+        target = parents[0] if parents else target
+    if target != tip:
+        world.rolled_back = True
+        world.server.rewriting = True
+        world.server.move(MAIN, tip, target)
+        world.server.rewriting = False

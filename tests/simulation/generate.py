@@ -1,0 +1,176 @@
+"""Scripts from seeds: what may happen, and how often."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from tests.simulation.script import Script, Step
+from tests.simulation.world import NAMES
+
+MEMORIES = ("memories/MEMORY.md", "memories/USER.md", "memories/more.md")
+SHARED = ("notes/shared-a.md", "notes/shared-b.md", "notes/deep/shared-c.md", "SOUL.md", "extra.txt")
+HOW = ("write", "rename", "append")
+
+
+class Maker:
+    """Draws steps for a number of bodies; texts never repeat."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.bodies = self.random.choice((2, 2, 2, 3, 3, 4, 5, 8))
+        self.texts = 0
+        # Some worlds are calm in some respect, so that a rule is also seen by itself.
+        self.faults = self.random.random() < 0.7
+        self.people = self.random.random() < 0.25
+        self.accidents = self.random.random() < 0.3
+        self.backups = self.random.random() < 0.08
+        self.crashes = self.random.choice((0.0, 0.1, 0.3))
+        self.meanwhile = self.random.choice((0.0, 0.3, 0.6))
+
+    def script(self, seed: int) -> Script:
+        """Everything that happens."""
+        length = self.random.choice((10, 20, 40, 80, 140))
+        drift = [1.0 + self.random.choice((0, 0, 1e-3, -1e-3)) for _ in range(self.bodies)]
+        steps: list[Step] = []
+        if self.random.random() < 0.7:
+            for number in range(self.bodies):
+                steps += [["pass", number, {}], ["advance", 3.0], ["pass", number, {}]]
+        while len(steps) < length:
+            steps.append(self.step())
+        return Script(self.bodies, steps, seed, self.random.random() < 0.5, drift)
+
+    def step(self, depth: int = 0) -> Step:
+        """One step."""
+        draw = self.random.random()
+        if draw < 0.35:
+            return self.a_pass(depth)
+        if draw < 0.5:
+            return ["advance", self.random.choice((0.1, 0.3, 0.6, 1.0, 2.5, 5.0, 30.0, 70.0, 400.0))]
+        if draw < 0.88 or not (self.faults or self.people or self.accidents):
+            return self.a_write()
+        kinds: list[Callable[[], Step]] = []
+        kinds += [self.a_fault] * (3 * self.faults) + [self.a_person] * (2 * self.people)
+        kinds += [self.an_accident] * (2 * self.accidents)
+        return self.random.choice(kinds)()
+
+    def number(self) -> int:
+        """A body."""
+        return self.random.randrange(self.bodies)
+
+    def a_pass(self, depth: int = 0) -> Step:
+        """A pass, perhaps with something going on meanwhile, perhaps cut short."""
+        words: dict[str, object] = {"look": self.random.choice(("full", "hints", "hints"))}
+        if self.random.random() < 0.1:
+            words["waive"] = True
+        if self.random.random() < 0.05:
+            words["now"] = True
+        if self.random.random() < 0.05:
+            words["remote"] = False
+        if self.random.random() < self.crashes:
+            words["crash"] = self.point()
+        if depth < 2 and self.random.random() < self.meanwhile:
+            words["between"] = [
+                [self.point(), [self.step(depth + 1) for _ in range(self.random.randint(1, 3))]]
+                for _ in range(self.random.randint(1, 3))
+            ]
+        return ["pass", self.number(), words]
+
+    def point(self) -> int:
+        """Where in a pass: the beginning is as likely as the end."""
+        return int(2 ** self.random.uniform(0, 7.2))
+
+    def text(self) -> str:
+        """Words that nobody wrote before."""
+        self.texts += 1
+        return f"t{self.texts}"
+
+    def a_write(self) -> Step:
+        """Something an agent does to its files."""
+        number, how = self.number(), self.random.choice(HOW)
+        name, memory = NAMES[number], self.random.choice(MEMORIES)
+        own = f"notes/own-{name}-{self.random.randrange(2)}.md"
+        shared = self.random.choice(SHARED)
+        path = self.random.choice((memory, memory, shared, own))
+        journal = f"journal/{name}/2027-01-{self.random.randint(1, 2):02}.md"
+        return self.random.choice(
+            (
+                ["add", number, memory, self.text(), how],
+                ["add", number, memory, self.text(), how],
+                ["add", number, memory, self.text(), how],
+                ["drop", number, memory, self.random.randrange(9), how],
+                ["drop", number, memory, -1, how],
+                ["edit", number, memory, self.random.randrange(9), self.text(), how],
+                ["write", number, shared, self.text(), how],
+                ["write", number, shared, self.text(), how],
+                ["append", number, shared, self.text()],
+                ["write", number, own, self.text(), how],
+                ["append", number, journal, f"## 10:00 {self.text()}\n"],
+                ["delete", number, self.random.choice((shared, own, "memories/more.md", "notes/shared-a.md"))],
+                ["move", number, own, f"notes/own-{name}-{self.random.randrange(3)}.md"],
+                ["move", number, shared, f"notes/shared-{self.random.choice('abd')}.md"],
+                ["open_file", number, path],
+                ["scribble", number, path, self.text()],
+                ["scribble", number, path, self.text()],
+                ["close_file", number, path],
+                ["chmod", number, shared, self.random.random() < 0.5],
+            )
+        )
+
+    def a_fault(self) -> Step:
+        """Something that goes wrong with a network, a disk, a clock, a process."""
+        number = self.number()
+        if self.backups and self.random.random() < 0.1:
+            return ["roll_back", 0, self.random.randint(1, 3)]
+        return self.random.choice(
+            (
+                ["offline", number],
+                ["online", number],
+                ["online", number],
+                ["revoke", number],
+                ["read_only", number],
+                ["drop_answers", number, 1],
+                ["swallow", number, 1],
+                ["full", number, True],
+                ["full", number, False],
+                ["full", number, False],
+                ["step_clock", number, self.random.choice((-4000.0, -200.0, -1.0, 1.0, 200.0, 4000.0))],
+                ["restart", number],
+                ["hide", number, self.random.choice(("notes", "memories", "journal"))],
+                ["show", number, self.random.choice(("notes", "memories", "journal"))],
+            )
+        )
+
+    def a_person(self) -> Step:
+        """Somebody uses git in the checkout."""
+        number = self.number()
+        return self.random.choice(
+            (
+                ["reset", number, self.random.randint(1, 3), self.random.random() < 0.5],
+                ["commit", number],
+                ["commit", number],
+                ["rebase", number, True],
+                ["rebase", number, False],
+                ["detach", number, True],
+                ["detach", number, False],
+            )
+        )
+
+    def an_accident(self) -> Step:
+        """Files go without anybody wanting it, or an agent empties much."""
+        number = self.number()
+        return self.random.choice(
+            (
+                ["vanish", number, self.random.choice((*MEMORIES, *SHARED))],
+                ["wipe", number],
+                ["come_back", number],
+                ["come_back", number],
+                ["drop_all", number, self.random.choice(MEMORIES), self.random.choice(HOW)],
+                ["delete", number, self.random.choice(MEMORIES)],
+            )
+        )
+
+
+def generate(seed: int) -> Script:
+    """The script of a seed, always the same."""
+    return Maker(seed).script(seed)

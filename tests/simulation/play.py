@@ -1,0 +1,96 @@
+"""Playing a script: step by step, then to rest, with everything that must hold looked at on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bridge.app import accepting
+from bridge.core.errors import SoulError
+from tests.simulation import faults, oracle
+from tests.simulation.agent import DEEDS
+from tests.simulation.script import Script, Step
+from tests.simulation.world import Broken, SimBody, World
+
+ROUNDS = 40
+FOUND = 3_700.0  # seconds: longer than any wait of GUARD-2
+
+
+def play(script: Script, trace: Callable[[str], None] = lambda line: None) -> World:
+    """The world at rest after the script. Raises Broken, or what a bug raises."""
+    world = World(script, trace)
+    for step in script.steps:
+        trace(str(step))
+        take(world, step)
+    heal(world)
+    rest(world)
+    oracle.at_rest(world)
+    return world
+
+
+def take(world: World, step: Step) -> None:
+    """One step."""
+    name, number, *words = step
+    if name == "advance":
+        world.advance(number)
+    elif name == "pass":
+        world.run(world.body(number), words[0], lambda nested: take(world, nested))
+    else:
+        DEEDS[name](world, world.body(number), *words)
+
+
+def heal(world: World) -> None:
+    """Every fault ends: networks, disks, people's work, open files, hidden directories, what is nobody's to write."""
+    world.trace("— everything heals")
+    for body in world.bodies:
+        faults.online(world, body)
+        faults.full(world, body, False)
+        faults.detach(world, body, False)
+        for path in list(body.writers):
+            DEEDS["close_file"](world, body, path)
+        for path in list(body.tree._special):
+            body.tree.agent_show(path) if path in body.tree.directories() else body.tree.agent_delete(path)
+
+
+def rest(world: World) -> None:
+    """Passes and time until nothing moves any more. Raises Broken when that does not come."""
+    quiet = 0
+    for number in range(ROUNDS):
+        moved = [body.name for body in world.bodies if _moved(world, body, number)]
+        world.advance(3.0 if quiet != 1 else FOUND)
+        quiet = 0 if moved else quiet + 1
+        if quiet == 4:
+            return
+    raise Broken(f"no rest after {ROUNDS} rounds: {', '.join(moved)} still at work")
+
+
+def _moved(world: World, body: SimBody, number: int) -> bool:
+    """One more pass; whether anything came of it."""
+    look = "hints" if world.script.hinted and number % 100 != 50 else "full"
+    before = body.repo.tip("refs/heads/main"), dict(body.tree.paths())
+    world.run(body, {"look": look}, lambda step: None)
+    outcome = body.outcome
+    if outcome is None:
+        raise Broken(f"{body.name} made no pass")
+    if outcome.problem is not None and outcome.problem.kind == "rewritten" and world.rolled_back:
+        world.trace(f"  {body.name}: a person accepts the remote")
+        _accept(world, body)
+        return True
+    _give_up_foreign(world, body)
+    after = body.repo.tip("refs/heads/main"), dict(body.tree.paths())
+    return before != after or outcome.problem is not None or outcome.outcome != "ok" or outcome.pushed
+
+
+def _accept(world: World, body: SimBody) -> None:
+    try:
+        accepting.accept(body.soul, {"choice": "merge"})
+    except SoulError as error:
+        world.trace(f"  accept-remote: {error.message}")
+
+
+def _give_up_foreign(world: World, body: SimBody) -> None:
+    """The agent takes back what it wrote into another body's paths: it could never be recorded there."""
+    for path, (rule, _) in dict(body.soul.watching.held).items():
+        if rule == "MERGE-9" and body.tree.agent_read(path) is not None:
+            body.tree.agent_delete(path)
+            world.ledger.last.pop((body.name, path), None)
+            world.ledger.unsure.add(path)

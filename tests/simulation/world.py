@@ -1,0 +1,186 @@
+"""A world of bodies around one remote: time, disks and networks that a script drives, and nothing else does."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from bridge.app import sync
+from bridge.app.soul import Limits, Order, Soul
+from bridge.core.model import Commit
+from bridge.fakes.clock import FakeClock
+from bridge.fakes.facts import FakeFacts
+from bridge.fakes.files import Writer
+from bridge.fakes.remote import FakeRemote
+from bridge.fakes.repo import FakeRepo
+from bridge.fakes.seen import FakeSeen
+from bridge.fakes.tree import FakeTree
+from tests.simulation.ledger import Ledger
+from tests.simulation.points import Crash, Watched
+from tests.simulation.script import Script, Step
+
+MAIN = "refs/heads/main"
+NAMES = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "haven")
+DEEPEST = 2  # passes inside passes inside passes
+
+
+class Broken(Exception):
+    """Something that must hold does not."""
+
+
+class Server(FakeRepo):
+    """The remote: what is published only ever grows, but for the faults of the script."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rewriting = False
+
+    def move(self, ref: str, expected: str | None, new: str | None) -> None:
+        grows = expected is None or (new is not None and self.is_ancestor(expected, new))
+        if ref == MAIN and not grows and not self.rewriting:
+            raise Broken(f"REPO-3: the remote's main went from {expected} to {new}, no descendant")
+        super().move(ref, expected, new)
+
+
+@dataclass
+class Going:
+    """A pass under way: how many points it went by, what happens at which, and at which it dies."""
+
+    between: dict[int, list[Step]] = field(default_factory=dict)
+    crash: int | None = None
+    points: int = 0
+
+
+@dataclass
+class SimBody:
+    """One body: what outlives its process, and its process."""
+
+    name: str
+    clock: FakeClock
+    rate: float
+    repo: FakeRepo
+    seen: FakeSeen
+    tree: FakeTree
+    remote: FakeRemote
+    soul: Soul
+    fresh: bool = True
+    going: Going | None = None
+    outcome: sync.Outcome | None = None
+    hints: set[str] = field(default_factory=set)
+    writers: dict[str, Writer] = field(default_factory=dict)
+    vanished: dict[str, bytes] = field(default_factory=dict)
+
+
+class World:
+    """All of it. `trace`: what happened, for people."""
+
+    def __init__(self, script: Script, trace: Callable[[str], None] = lambda line: None) -> None:
+        FakeRepo._reachable.clear()
+        self.script = script
+        self.trace = trace
+        self.server = Server()
+        self.ledger = Ledger()
+        self.facts = FakeFacts()
+        self.bodies: list[SimBody] = []
+        self.rolled_back = False
+        self.passes = 0
+        for number in range(script.bodies):
+            self.bodies.append(self._body(number))
+
+    def body(self, number: int) -> SimBody:
+        """The body that a step's number means."""
+        return self.bodies[number % len(self.bodies)]
+
+    def advance(self, seconds: float) -> None:
+        """Time goes by for everybody, a little faster for some."""
+        for body in self.bodies:
+            body.clock.advance(seconds * body.rate)
+
+    def start(self, body: SimBody) -> None:
+        """A new process in place of the old one: only what is durable is left."""
+        body.repo.discard()
+        body.soul = self._soul(body)
+        body.fresh, body.going = True, None
+        body.hints.clear()
+        body.tree.hints.clear()
+
+    def run(self, body: SimBody, words: dict[str, Any], steps: Callable[[Step], None]) -> None:
+        """A pass of a body, with what happens meanwhile; what its process cannot survive starts it again."""
+        depth = sum(other.going is not None for other in self.bodies)
+        if body.going is not None or depth > DEEPEST:
+            return
+        body.hints |= set(body.tree.hints)
+        body.tree.hints.clear()
+        hints = None if body.fresh or words.get("look", "full") == "full" else frozenset(body.hints)
+        order = Order(
+            hints, bool(words.get("waive")), bool(words.get("now")), bool(words.get("remote", True)), publish=True
+        )
+        between = {int(at): list(nested) for at, nested in words.get("between", ())}
+        body.going = Going(between, words.get("crash"))
+        self.steps = steps
+        self.passes += 1
+        body.hints.clear()
+        body.fresh = False
+        try:
+            body.outcome = sync.run(body.soul, order)
+        except Crash:
+            self.trace(f"  {body.name} died")
+            self.start(body)
+            return
+        finally:
+            body.going = None
+        body.hints |= set(body.outcome.again)
+        self.trace(f"  {body.name}: {body.outcome.outcome}: {body.outcome.sentence}")
+
+    def point(self, body: SimBody, label: str) -> None:
+        """A pass went by a point."""
+        going = body.going
+        if going is None:
+            return
+        going.points += 1
+        for step in going.between.pop(going.points, ()):
+            self.trace(f"  … at point {going.points} of {body.name}, {label}:")
+            self.steps(step)
+        if going.crash == going.points:
+            self.trace(f"  {body.name} dies at point {going.points}, {label}")
+            raise Crash
+
+    def history(self, repo: FakeRepo, *more: str) -> dict[str, set[str]]:
+        """Every blob that a path ever held in what the repository's main and kept refs reach."""
+        tips = {tip for ref, tip in repo.names.items() if ref == MAIN or ref.startswith("refs/soul-bridge/")}
+        found: dict[str, set[str]] = {}
+        for oid in {oid for tip in tips | set(more) for oid in repo.ancestors(tip)}:
+            for path, file in repo.files(cast(Commit, repo.info(oid)).tree):
+                found.setdefault(path, set()).add(file.oid)
+        return found
+
+    def _body(self, number: int) -> SimBody:
+        name = NAMES[number]
+        rate = self.script.drift[number] if number < len(self.script.drift) else 1.0
+        clock = FakeClock(boottime=1_000.0 + number)
+        repo = FakeRepo()
+        remote = FakeRemote(self.server, repo)
+        tree = FakeTree(clock, checkpoint=lambda label: self.point(body, "tree " + label))
+        body = SimBody(name, clock, rate, repo, FakeSeen(), tree, remote, cast(Soul, None))
+        birth = {"id": str(uuid.UUID(int=number, version=4)), "created": 1_800_000_000_000, "display_name": "Kaoru"}
+        body.seen.remember("birth", birth)
+        body.soul = self._soul(body)
+        return body
+
+    def _soul(self, body: SimBody) -> Soul:
+        def watched(port: Any, name: str) -> Any:
+            return Watched(port, name, lambda label: self.point(body, label))
+
+        return Soul(
+            "kaoru",
+            body.name,
+            watched(body.repo, "repo"),
+            watched(body.seen, "seen"),
+            watched(body.remote, "remote"),
+            watched(body.tree, "tree"),
+            body.clock,
+            self.facts,
+            limits=Limits(),
+        )
