@@ -6,10 +6,12 @@ Rules: AUTH-2, AUTH-3, AUTH-4, CONTENT-2.
 from __future__ import annotations
 
 import base64
+import contextlib
 import errno
 import hashlib
 import os
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -80,8 +82,8 @@ def generate(path: Path, comment: str) -> PublicKey:
     try:
         _make_private_directory(path.parent)
         _create(path, private, 0o600)
-        path.with_name(path.name + ".pub").unlink(missing_ok=True)
-        _create(path.with_name(path.name + ".pub"), (public.line + "\n").encode(), 0o644)
+        _beside(path).unlink(missing_ok=True)
+        _create(_beside(path), (public.line + "\n").encode(), 0o644)
         _sync_directory(path.parent)
     except FileExistsError as error:
         raise Unusable(
@@ -119,7 +121,7 @@ def public(path: Path) -> PublicKey:
 
     Raises Refused(kind="auth") when it is missing or no ed25519 key.
     """
-    beside = path.with_name(path.name + ".pub")
+    beside = _beside(path)
     try:
         words = beside.read_bytes()[:LARGEST].decode("utf-8", "replace").split(None, 2)
         if words[0] != TYPE or not base64.b64decode(words[1], validate=True):
@@ -127,6 +129,79 @@ def public(path: Path) -> PublicKey:
     except (OSError, ValueError, IndexError) as error:
         raise _refused(f"there is no ed25519 public key at {beside}", MAKE_ONE) from error
     return PublicKey(words[1], words[2].strip() if len(words) > 2 else "")
+
+
+class Successor:
+    """A new key beside the present one, `<name>.next`, until it takes its place; every step may be the last one.
+
+    The old public half is the memory: as long as it stands beside a private key that is not its own, a switch took
+    place that nobody was told of yet.
+    """
+
+    def __init__(self, path: Path, soul: Path, comment: str) -> None:
+        self.path = path
+        self.next = path.with_name(path.name + ".next")
+        self._soul = soul
+        self._comment = comment
+
+    def old(self) -> PublicKey | None:
+        """The public half of the key that goes, None when nobody knows it any more."""
+        with contextlib.suppress(Refused):
+            return public(self.path)
+        with contextlib.suppress(Refused):
+            return load(self.path, self._soul).public
+        return None
+
+    def switched(self) -> PublicKey | None:
+        """The present key, when it took the place of another one and `settle` has not been called since."""
+        try:
+            present = load(self.path, self._soul).public
+        except Refused:
+            return None
+        old = self.old()
+        return present if old is not None and old.blob != present.blob and not os.path.lexists(self.next) else None
+
+    def prepare(self) -> PublicKey:
+        """The new key: the one that waits, or one made now; one that is not whole or not safe is made anew.
+
+        Raises Refused(kind="rule") inside a soul, Transient(kind="disk").
+        """
+        if os.path.lexists(self.next):
+            try:
+                return load(self.next, self._soul).public
+            except Refused as error:
+                if error.kind == "rule":
+                    raise
+            self.drop()
+        refuse_inside(self.next, self._soul)
+        return generate(self.next, self._comment)
+
+    def drop(self) -> None:
+        """Let go of the new key. Raises Transient(kind="disk")."""
+        with _durable(self.next):
+            self.next.unlink(missing_ok=True)
+            _beside(self.next).unlink(missing_ok=True)
+
+    def switch(self) -> None:
+        """Put the new private key in the old one's place: the old one is gone. Raises Transient(kind="disk")."""
+        old = self.old()
+        with _durable(self.path):
+            if old is not None and not _beside(self.path).exists():
+                _create(_beside(self.path), (old.line + "\n").encode(), 0o644)
+                _sync_directory(self.path.parent)
+            os.replace(self.next, self.path)
+
+    def settle(self) -> None:
+        """Put the public half of the present key beside it. Raises Refused, Transient(kind="disk")."""
+        present = load(self.path, self._soul).public
+        fresh = _beside(self.path).with_name(f".{_beside(self.path).name}.new")
+        line = PublicKey(present.blob, self._comment).line
+        with _durable(self.path):
+            fresh.unlink(missing_ok=True)
+            _create(fresh, (line + "\n").encode(), 0o644)
+            os.replace(fresh, _beside(self.path))
+            if not os.path.lexists(self.next):
+                _beside(self.next).unlink(missing_ok=True)
 
 
 def refuse_inside(path: Path, soul: Path, rule: str = "AUTH-2") -> None:
@@ -151,6 +226,20 @@ def refuse_inside(path: Path, soul: Path, rule: str = "AUTH-2") -> None:
                     "in the configuration. A key that was ever committed: revoke it on the server, then "
                     "`soul-bridge key rotate`.",
                 )
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(path.name + ".pub")
+
+
+@contextlib.contextmanager
+def _durable(path: Path) -> Iterator[None]:
+    """Changes of names in the directory of a key, durable at the end."""
+    try:
+        yield
+        _sync_directory(path.parent)
+    except OSError as error:
+        raise Transient(f"cannot change the key {path}: {error.strerror}", kind="disk", rule="AUTH-2") from error
 
 
 def _same(path: Path, known: os.stat_result) -> bool:

@@ -1,17 +1,48 @@
-"""`key show`: the public half of this body's key, and its fingerprint."""
+"""`key show`: the public half of this body's key, and its fingerprint. `key rotate`: a new one in its place."""
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
+from datetime import UTC, datetime
 
-from bridge.adapters import keys
+from bridge.adapters import config, keys
+from bridge.adapters.remote import Remote
+from bridge.app import rotating
+from bridge.commands import wiring
 from bridge.commands.context import Context
+from bridge.commands.init import NothingYet
+from bridge.core import address
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
-    """Print the line to paste as a deploy key with write access; raises Refused(kind="auth") without a key."""
+    """Print the line to paste as a deploy key with write access, or rotate; raises Refused(kind="auth"), Transient."""
     settings = context.settings(arguments.agent)
+    if arguments.action == "rotate":
+        return _rotate(settings, context, arguments.wait or 0.0)
     public = keys.public(settings.key)
     document = {"public_key": public.line, "fingerprint": public.fingerprint, "path": str(settings.key)}
     context.answer(document, f"{public.line}\n{public.fingerprint}  {settings.key}")
+    return 0
+
+
+def _rotate(settings: config.Settings, context: Context, wait: float) -> int:
+    day = datetime.fromtimestamp(context.clock.now(), UTC).date().isoformat()
+    pair = keys.Successor(settings.key, settings.soul, f"{settings.agent}.{settings.body} soul-bridge {day}")
+    access = replace(wiring.access(settings, context.places), key=lambda: keys.load(pair.next, settings.soul))
+    remote = Remote(access, NothingYet(), context.clock)
+    try:
+        asking = rotating.Asking(remote.probe_write, context.clock, wait)
+        rotated = rotating.rotate(pair, asking, address.parse(settings.remote), settings.agent, context.say)
+    finally:
+        remote.close()
+    new, old = rotated.new, rotated.old.fingerprint if rotated.old else None
+    document = {"public_key": new.line, "fingerprint": new.fingerprint, "path": str(settings.key), "delete": old}
+    what = f"the old one, {old}" if old else "the old one, whose fingerprint nobody knows any more"
+    context.answer(
+        document,
+        f"{new.fingerprint}  {settings.key}\nThe new key is in use; a running daemon takes it at its next login.\n"
+        f"Now delete at the host {what}: nobody needs it any more.",
+    )
+    pair.settle()
     return 0
