@@ -80,3 +80,14 @@ def test_the_architecture_page_says_where_each_rule_lives() -> None:
     for room, numbers in re.findall(r"^\| `([\w/]+)` \|[^|]*\| ([A-Z][^|]*) \|$", page, re.MULTILINE):
         table.update({number: [room] for number in NUMBER.findall(numbers)})
     assert table == rooms()
+
+
+def test_the_architecture_page_names_every_room() -> None:
+    page = (ROOT / "bridge" / "README.md").read_text()
+    rooms_there = {
+        "/".join(module.relative_to(ROOT / "bridge").with_suffix("").parts[:2])
+        for layer in ("core", "adapters", "app")
+        for module in (ROOT / "bridge" / layer).rglob("*.py")
+        if module.parent.name != layer or module.stem != "__init__"
+    }
+    assert sorted(room for room in rooms_there if f"`{room}`" not in page) == []
