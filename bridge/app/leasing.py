@@ -7,13 +7,13 @@ holds a lease nobody published.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 from bridge.app import sync
 from bridge.app.soul import Order, Soul
 from bridge.core import layout, lease, publish
 from bridge.core.errors import AnswerLost, Moved, Refused, SoulError, Transient
+from bridge.core.instants import iso
 from bridge.core.model import File
 
 TRIES = 10
@@ -147,7 +147,7 @@ def _not_mine() -> Refused:
 
 
 def _held_by(verdict: lease.HeldBy) -> Refused:
-    until = f" until {_iso(verdict.until)}" if verdict.until is not None else ""
+    until = f" until {iso(verdict.until / 1000)}" if verdict.until is not None else ""
     return Refused(
         f"the consolidation lease is held by {verdict.body or 'an unreadable lease'}{until}",
         kind="lease",
@@ -164,11 +164,4 @@ def _pass(soul: Soul) -> None:
 
 
 def _shape(body: str, until: int | None, mine: bool) -> dict[str, Any]:
-    return {"body": body, "until": None if until is None else _iso(until), "mine": mine}
-
-
-def _iso(milliseconds: int) -> str:
-    try:
-        return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    except (ValueError, OverflowError, OSError):
-        return "the end of time"
+    return {"body": body, "until": None if until is None else iso(until / 1000), "mine": mine}

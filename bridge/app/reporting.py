@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from bridge.app import conflicts, status
 from bridge.app.life import Life
 from bridge.app.soul import Soul
 from bridge.core import bodies, layout, lease
+from bridge.core.instants import iso, seconds
 
 KINDS = ("auth", "hostkey", "network", "identity", "rewritten", "not-a-soul", "rejected", "disk", "config", "internal")
 COUNTED = 10_000  # commits at most that ahead and behind count
@@ -98,14 +98,6 @@ def resumed(soul: Soul, before: status.Document | None) -> Life:
     return life
 
 
-def seconds(at: object) -> float | None:
-    """An instant that `iso` wrote, in seconds; None for anything else."""
-    try:
-        return datetime.fromisoformat(at).timestamp() if isinstance(at, str) else None
-    except ValueError:
-        return None
-
-
 def _held(life: Life) -> list[dict[str, str]]:
     held = life.last.held if life.last is not None else {}
     return [{"path": path, "rule": rule, "reason": reason} for path, (rule, reason) in sorted(held.items())]
@@ -147,13 +139,3 @@ def _bodies(soul: Soul, tree: str) -> list[dict[str, Any]]:
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
-
-
-def iso(seconds: float | None) -> str | None:
-    """An instant as ISO 8601 UTC; None stays None, and so does an instant beyond the calendar."""
-    if seconds is None:
-        return None
-    try:
-        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    except (ValueError, OverflowError, OSError):
-        return None

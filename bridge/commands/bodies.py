@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from bridge.app import history
-from bridge.commands import wiring
+from bridge.commands import reading
 from bridge.commands.context import Context
 from bridge.core.errors import Unusable
 from bridge.core.words import readable
@@ -13,17 +13,19 @@ from bridge.core.words import readable
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Print or forget. Raises Refused for a body that is not there."""
-    settings = context.settings(arguments.agent)
+    settings = context.settings(arguments.agent, reading=True)
     words = arguments.words
     if words:
         if len(words) != 2 or words[0] != "forget":
             raise Unusable("bodies takes nothing, or: forget B", kind="usage", advice="soul-bridge bodies --help")
+        from bridge.commands import wiring
+
         answer = wiring.request(settings, context, {"command": "forget", "body": words[1]})
         context.answer(
             answer, readable(f"{words[1]} is out of the registry; its journal stays. {_revoke(settings.agent)}")
         )
         return 0
-    with wiring.reading(settings) as repo:
+    with reading.repository(settings) as repo:
         rows = history.fleet(repo)
     lines = [
         f"{row['body']:<16} {row['kind']:<8} {row['host'] or '-':<20} {row['last_seen'] or 'never':<26} "

@@ -6,20 +6,22 @@ import argparse
 from dataclasses import asdict
 
 from bridge.app import conflicts
-from bridge.app.reporting import iso
-from bridge.commands import wiring
+from bridge.commands import reading
 from bridge.commands.context import Context
+from bridge.core.instants import iso
 from bridge.core.words import readable
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Print or dismiss. Raises Refused for an id that names none."""
-    settings = context.settings(arguments.agent)
+    settings = context.settings(arguments.agent, reading=True)
     if arguments.dismiss:
+        from bridge.commands import wiring
+
         answer = wiring.request(settings, context, {"command": "dismiss", "id": arguments.dismiss})
         context.answer(answer, f"{arguments.dismiss} is off the list; its version stays in history")
         return 0
-    with wiring.reading(settings) as repo:
+    with reading.repository(settings) as repo:
         rows = [{**asdict(one), "at": iso(one.at)} for one in conflicts.listed(repo, context.clock.now())]
     lines = [
         f"{row['id']}  {(row['at'] or '')[:16].replace('T', ' ')}  {row['body']:<10} {row['path']}" for row in rows

@@ -50,9 +50,10 @@ class Context:
             advice="soul-bridge init AGENT --remote git@HOST:OWNER/AGENT.soul.git",
         )
 
-    def settings(self, named: str | None) -> config.Settings:
-        """The settings of the soul that is meant. Raises Unusable."""
-        return config.load(self.places, self.agent(named))
+    def settings(self, named: str | None, *, reading: bool = False) -> config.Settings:
+        """The settings of the soul that is meant. Raises Unusable. `reading`: for a command that changes nothing."""
+        agent = self.agent(named)
+        return config.load_to_read(self.places, agent) if reading else config.load(self.places, agent)
 
     def log(self) -> Any:
         """The log on standard error, as SOUL_BRIDGE_LOG and NO_COLOR want it."""

@@ -6,7 +6,7 @@ import argparse
 import re
 
 from bridge.app import history
-from bridge.commands import wiring
+from bridge.commands import reading
 from bridge.commands.context import Context
 from bridge.core.words import readable
 
@@ -15,9 +15,9 @@ LONGEST = 100_000  # characters
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Print it. Raises Refused for an id that names no commit."""
-    settings = context.settings(arguments.agent)
+    settings = context.settings(arguments.agent, reading=True)
     first, *rest = arguments.words
-    with wiring.reading(settings) as repo:
+    with reading.repository(settings) as repo:
         second = rest.pop(0) if rest and (len(rest) == 2 or _is_commit(rest[0])) else "HEAD"
         path = rest[0].removeprefix("./").rstrip("/") if rest else None
         before, after = history.resolve(repo, first), history.resolve(repo, second)

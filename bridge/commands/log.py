@@ -7,9 +7,9 @@ import itertools
 from typing import Any
 
 from bridge.app import history
-from bridge.app.reporting import iso
-from bridge.commands import wiring
+from bridge.commands import reading
 from bridge.commands.context import Context
+from bridge.core.instants import iso
 from bridge.core.words import readable
 
 SHOWN = 50  # commits in words; --json has all
@@ -17,9 +17,9 @@ SHOWN = 50  # commits in words; --json has all
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Print it. Raises Refused when there is no history yet."""
-    settings = context.settings(arguments.agent)
+    settings = context.settings(arguments.agent, reading=True)
     path = arguments.words[0].removeprefix("./").rstrip("/") if arguments.words else None
-    with wiring.reading(settings) as repo:
+    with reading.repository(settings) as repo:
         found = history.log(repo, path)
         rows = [shape(row) for row in (found if context.json else itertools.islice(found, SHOWN + 1))]
     lines = [line(row) for row in rows[:SHOWN]]

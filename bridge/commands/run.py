@@ -18,9 +18,10 @@ from bridge.app import pause, status
 from bridge.app.daemon import Daemon
 from bridge.app.inbox import Inbox
 from bridge.app.life import Life
-from bridge.app.reporting import Reporter, iso, resumed
+from bridge.app.reporting import Reporter, resumed
 from bridge.commands import wiring
 from bridge.commands.context import Context
+from bridge.core.instants import iso
 
 STOPPING = 10.0  # seconds for the last pass (CONTRACT)
 STUCK = 1200.0  # seconds without progress after which the supervisor is no longer told that all is well

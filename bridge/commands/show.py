@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from bridge.app import history
-from bridge.commands import wiring
+from bridge.commands import reading
 from bridge.commands.context import Context
 from bridge.commands.diff import words_of
 from bridge.commands.log import line, shape
@@ -13,8 +13,8 @@ from bridge.commands.log import line, shape
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Print it. Raises Refused for an id that names no commit."""
-    settings = context.settings(arguments.agent)
-    with wiring.reading(settings) as repo:
+    settings = context.settings(arguments.agent, reading=True)
+    with reading.repository(settings) as repo:
         commit = history.resolve(repo, arguments.words[0])
         before = repo.info(commit.parents[0]).tree if commit.parents else ""
         found = history.differences(repo, before, commit.tree)

@@ -23,6 +23,7 @@ from bridge.app import repairing, reporting, requests, status
 from bridge.app.soul import Limits, Soul
 from bridge.app.sync import Outcome
 from bridge.commands.context import Context
+from bridge.commands.reading import no_soul
 from bridge.core import address
 from bridge.core.errors import Refused
 
@@ -107,7 +108,7 @@ def _repo(settings: config.Settings, context: Context, create: bool) -> tuple[Re
         settings.soul.mkdir(parents=True, exist_ok=True)
         return Repo.create(settings.soul), False
     if not known and not git_dir.is_dir():
-        raise _no_soul(settings)
+        raise no_soul(settings)
     try:
         repo = Repo.open(settings.soul)
         repo.recover()
@@ -127,27 +128,6 @@ def _repo(settings: config.Settings, context: Context, create: bool) -> tuple[Re
     aside = repairing.set_aside(settings.soul, context.clock.now())
     context.say(f"{problem}; a fresh git directory takes its place" + (f", it is kept at {aside}" if aside else ""))
     return Repo.create(settings.soul), True
-
-
-@contextlib.contextmanager
-def reading(settings: config.Settings) -> Iterator[Repo]:
-    """The repository, for a command that only reads history: no lock, no remote. Raises Refused without one."""
-    if not (settings.soul / ".git").is_dir():
-        raise _no_soul(settings)
-    repo = Repo.open(settings.soul)
-    try:
-        yield repo
-    finally:
-        repo.close()
-
-
-def _no_soul(settings: config.Settings) -> Refused:
-    return Refused(
-        f"there is no soul in {settings.soul}",
-        kind="config",
-        rule="GUARD-2",
-        advice=f"Nothing was changed. Run `soul-bridge init {settings.agent}` to bring it here.",
-    )
 
 
 def limits(settings: config.Settings) -> Limits:

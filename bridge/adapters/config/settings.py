@@ -92,6 +92,18 @@ def load(places: Places, agent: str) -> Settings:
     return _settings(document.value, places)
 
 
+def load_to_read(places: Places, agent: str) -> Settings:
+    """As `load`, without asking the schema (which takes long to import) as long as everything needed is there.
+
+    For commands that change nothing: what only the schema would object to, a run or a sync will tell.
+    """
+    document = read(_content(places.config_file(agent), agent, places))
+    if not document.problems and isinstance(document.value, dict):
+        with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
+            return _settings(document.value, places)
+    return load(places, agent)
+
+
 def _content(path: Path, agent: str, places: Places) -> bytes:
     if not _NAME.fullmatch(agent):
         raise Unusable(
