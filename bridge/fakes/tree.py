@@ -100,12 +100,9 @@ class FakeTree(Files):
         self.checkpoint("replace.note")
         made = self._out[number]
         self._notes[number] = Note(path, seen.file, seen.raw, blob_id(content), made.number)
+        self._expect_still(path, seen, number)
         self.checkpoint("replace.exchange")
-        try:
-            self._expect(path, seen)
-        except (Moved, Held):
-            self.drop(number)
-            raise
+        self._refuse_other(path, number)
         self._out[number], self._files[path] = self._files[path], made
         self._changed(self._out[number])
         self._changed(made)
@@ -142,12 +139,9 @@ class FakeTree(Files):
         number = self._next()
         self.checkpoint("remove.note")
         self._notes[number] = Note(path, seen.file, seen.raw, "", 0)
+        self._expect_still(path, seen, number)
         self.checkpoint("remove.rename")
-        try:
-            self._expect(path, seen)
-        except (Moved, Held):
-            self.drop(number)
-            raise
+        self._refuse_other(path, number)
         self._out[number] = self._files.pop(path)
         self._changed(self._out[number])
         self.checkpoint("remove.prune")
@@ -214,6 +208,19 @@ class FakeTree(Files):
             self._waiting.pop(path, None)
         elif now - self._waiting.setdefault(path, now) < self.patience:
             raise Moved(f"{path} is open for writing")
+
+    def _expect_still(self, path: str, seen: SeenEntry, number: str) -> None:
+        try:
+            self._expect(path, seen)
+        except (Moved, Held):
+            self.drop(number)
+            raise
+
+    def _refuse_other(self, path: str, number: str) -> None:
+        """What takes the file's place after the last look: another file comes out and is kept, others stay."""
+        if path not in self._files:
+            self.drop(number)
+            raise Moved(f"{path} is no longer a regular file")
 
     def _writable(self, path: str) -> None:
         why = self._barred(path)

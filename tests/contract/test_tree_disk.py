@@ -18,7 +18,7 @@ import pytest
 from bridge.adapters.tree import Tree, prepare_process
 from bridge.core.errors import Held, Moved, SoulError, Transient
 from bridge.core.model import Presence, SeenEntry
-from tests.contract.tree_worlds import LIMIT, RealWorld, ShiftedClock, moved
+from tests.contract.tree_worlds import LIMIT, Crash, RealWorld, ShiftedClock, moved
 
 NOTE = "notes/a.md"
 ROOT = os.geteuid() == 0
@@ -447,6 +447,32 @@ def test_in_steps_a_file_made_anew_meanwhile_stays_and_what_came_out_is_kept(tmp
     [kept] = world.tree.leftovers()
     assert world.content(NOTE) == b"agent" and world.tree.leftover(kept.id) == b"old" and kept.base == seen.file
     assert len(list((world.private / "out").iterdir())) == 2
+
+
+@pytest.mark.parametrize("act", ["replace", "remove"])
+@pytest.mark.parametrize("change", ["link", "mkdir"])
+@pytest.mark.parametrize("in_steps", [False, True])
+def test_killed_before_a_link_that_came_out_went_back(change: str, act: str, in_steps: bool, tmp_path: Path) -> None:
+    """GUARD-4: the next start puts it back, and no look takes the path for removed or ours."""
+    world = RealWorld(tmp_path, in_steps)
+    world.write(NOTE, b"old")
+    seen = world.seen(NOTE)
+
+    def agent(step: str) -> None:
+        if step in ("replace.exchange", "remove.rename"):
+            world.delete(NOTE)
+            getattr(world, change)(NOTE)
+        if step == "other.back":
+            raise Crash(step)
+
+    world.tree.checkpoint = agent
+    arguments = (b"new", False) if act == "replace" else ()
+    with pytest.raises(Crash):
+        getattr(world.tree, act)(NOTE, seen, *arguments)
+    world.restart()
+    assert not world.tree.leftovers()
+    assert (world.root / NOTE).is_symlink() == (change == "link") and (world.root / NOTE).is_dir()
+    assert not list((world.private / "out").iterdir())
 
 
 # Signals and limits.

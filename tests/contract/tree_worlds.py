@@ -218,7 +218,7 @@ class RealWorld(World):
 
     def directories(self) -> set[str]:
         """Every directory but the top and git's."""
-        found = {p.relative_to(self.root).as_posix() for p in self.root.rglob("*") if p.is_dir()}
+        found = {p.relative_to(self.root).as_posix() for p in self.root.rglob("*") if p.is_dir() and not p.is_symlink()}
         return {path for path in found if path.split("/")[0] != ".git"}
 
     def pass_time(self, seconds: float) -> None:

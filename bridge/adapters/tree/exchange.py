@@ -141,6 +141,22 @@ def swap_in_steps(out: int, number: str, target: int, name: str, checkpoint: Cal
         raise
 
 
+def is_file(directory: int, name: str) -> bool:
+    """Whether the name is a regular file's. Raises OSError, FileNotFoundError when there is no such name."""
+    return stat.S_ISREG(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
+
+
+def give_back(out: int, number: str, target: int, name: str) -> None:
+    """Something that is no file came out, put there by an agent just then: it gets its name again, at once.
+
+    Raises OSError where it cannot; then it stays in the folder.
+    """
+    try:
+        place_new(out, number, target, name)
+    except FileExistsError:
+        rename(out, number, target, name, EXCHANGE)
+
+
 def open_for_writing(descriptor: int, now: float) -> bool:
     """Whether anybody has the file open for writing; `descriptor` is open for reading only.
 

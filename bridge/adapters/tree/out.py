@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from bridge.adapters.tree.exchange import ask_lease, stamp_of, sync_directory
+from bridge.adapters.tree.exchange import ask_lease, is_file, stamp_of, sync_directory
 from bridge.adapters.tree.place import DIRECTORY, FILE
 from bridge.core.model import File, Leftover, Stamp, blob_id
 from bridge.core.ports import Clock
@@ -138,14 +138,14 @@ class Out:
         """Take an id out, the note last."""
         self._hashed.pop(number, None)
         for name in (f"{number}.new", number, f"{number}.json.tmp", f"{number}.json"):
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(FileNotFoundError, IsADirectoryError):
                 os.unlink(name, dir_fd=folder)
 
     def recover(self, folder: int, put_back: Callable[[int, str, str], bool]) -> list[tuple[str, Note]]:
         """Undo exchanges that never took place; what is kept otherwise, oldest first.
 
-        `put_back(folder, id, path)` gives a file its name again when that is free, and says whether it did: for an
-        exchange in steps that stopped while the path had no file.
+        `put_back(folder, id, path)` gives what lies there its name again, and says whether it did: for an exchange in
+        steps that stopped while the path had no file, and for what is no file and cannot be kept.
         """
         names = set(os.listdir(folder))
         kept: list[tuple[str, Note]] = []
@@ -155,28 +155,41 @@ class Out:
                 if f"{number}.json" not in names:
                     self.discard(folder, number)
                 continue  # a damaged note: whatever the file is, it is not thrown away
-            if f"{number}.new" in names:
-                if number in names and put_back(folder, number, note.path):
-                    names.discard(number)
-                self._unlink(folder, f"{number}.new")
-            if number not in names or self._never_exchanged(folder, number, note):
+            self._mend(folder, number, note, f"{number}.new" in names, put_back)
+            if not self._there(folder, number) or self._never_exchanged(folder, number, note):
                 self.discard(folder, number)
-            else:
+            elif is_file(folder, number):
                 kept.append((number, note))
         return kept
 
-    def _unlink(self, folder: int, name: str) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=folder)
+    def _mend(
+        self, folder: int, number: str, note: Note, halfway: bool, put_back: Callable[[int, str, str], bool]
+    ) -> None:
+        there = self._there(folder, number)
+        if there and (halfway or not is_file(folder, number)):
+            put_back(folder, number, note.path)
+        if halfway:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"{number}.new", dir_fd=folder)
+
+    def _there(self, folder: int, number: str) -> bool:
+        try:
+            os.stat(number, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return True
 
     def _never_exchanged(self, folder: int, number: str, note: Note) -> bool:
         """Whether it is still the new content; both inode and bytes must say so before anything is thrown away."""
         status = os.stat(number, dir_fd=folder, follow_symlinks=False)
         return status.st_ino == note.inode and blob_id(_bytes(folder, number)) == note.new
 
-    def leftover(self, folder: int, number: str, note: Note) -> Leftover:
-        """What is to be told of a kept file."""
-        descriptor = os.open(number, FILE, dir_fd=folder)
+    def leftover(self, folder: int, number: str, note: Note) -> Leftover | None:
+        """What is to be told of a kept file; None when it cannot be opened (now): it stays."""
+        try:
+            descriptor = os.open(number, FILE, dir_fd=folder)
+        except PermissionError:
+            return None
         try:
             busy = ask_lease(descriptor)
             stamp = stamp_of(os.fstat(descriptor))

@@ -172,6 +172,7 @@ class Tree:
                     self._expect(way, path, seen, present)
                     self.checkpoint("replace.exchange")
                     self._swap(out, number, way.directory, way.name, self.checkpoint)
+                    self._refuse_other(out, number, way, path)
                     stamp = _after(before, os.fstat(made))
                 finally:
                     os.close(made)
@@ -220,6 +221,7 @@ class Tree:
                 self._expect(way, path, seen, present)
                 self.checkpoint("remove.rename")
                 os.rename(way.name, number, src_dir_fd=way.directory, dst_dir_fd=out)
+                self._refuse_other(out, number, way, path)
             except (OSError, SoulError):
                 self._undo(out, number)
                 raise
@@ -233,7 +235,8 @@ class Tree:
             return []
         with self._changing("what was exchanged") as out:
             kept = self._out.recover(out, self._put_back)
-            return [self._out.leftover(out, number, note) for number, note in kept]
+            told = [self._out.leftover(out, number, note) for number, note in kept]
+            return [each for each in told if each is not None]
 
     def leftover(self, id: str) -> bytes:
         """See the port. Raises Moved when it is gone."""
@@ -280,10 +283,20 @@ class Tree:
         with contextlib.suppress(OSError):
             self._out.discard(out, number)
 
+    def _refuse_other(self, out: int, number: str, way: Place, path: str) -> None:
+        """A link or directory that took the file's place in the last moment goes back to where it was put."""
+        if not exchange.is_file(out, number):
+            self.checkpoint("other.back")
+            exchange.give_back(out, number, way.directory, way.name)
+            raise Moved(f"{path} is no longer a regular file")
+
     def _put_back(self, out: int, number: str, path: str) -> bool:
         try:
             with place.way(self._root, path) as way:
-                exchange.place_new(out, number, way.directory, way.name)
+                if exchange.is_file(out, number):
+                    exchange.place_new(out, number, way.directory, way.name)
+                else:
+                    exchange.give_back(out, number, way.directory, way.name)
                 exchange.sync_directory(way.directory)
         except (OSError, SoulError):
             return False
