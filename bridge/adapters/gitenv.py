@@ -55,6 +55,7 @@ _SETTINGS = (
     "core.excludesFile=/dev/null",
     "core.alternateRefsCommand=false",
     "core.commitGraph=false",
+    "advice.graftFileDeprecated=false",  # an empty graft file is named on purpose, which git would comment on
     "core.protectHFS=true",
     "core.protectNTFS=true",
     "credential.helper=",
@@ -71,6 +72,15 @@ _SETTINGS = (
     "protocol.allow=never",
     "protocol.ssh.allow=always",
     "pack.threads=1",
+)
+
+# What `--strict` and `fsckObjects` would refuse, and TREE-7 keeps in history: names that never reach a disk, and the
+# heads of careless programs. Servers accept them, so refusing them would stop every body for ever.
+TOLERATED = (
+    *("hasDotgit", "hasDot", "hasDotdot", "fullPathname", "zeroPaddedFilemode", "badFilemode", "nulInCommit"),
+    *("missingSpaceBeforeDate", "badTimezone", "zeroPaddedDate", "missingEmail", "missingSpaceBeforeEmail"),
+    *("gitmodulesSymlink", "gitmodulesUrl", "gitmodulesPath", "gitmodulesName", "gitmodulesUpdate"),
+    *("gitmodulesParse", "gitmodulesBlob", "gitmodulesMissing", "gitmodulesLarge"),
 )
 
 _SKELETON_CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"

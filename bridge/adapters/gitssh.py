@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from bridge.adapters.gitenv import Outcome, run_git, skeleton
+from bridge.adapters.gitenv import TOLERATED, Outcome, run_git, skeleton
 from bridge.core.errors import AnswerLost, Moved, Refused, SoulError, Transient
 from bridge.core.model import RemoteLook
 from bridge.core.words import advice, may_pass, readable
@@ -22,20 +22,11 @@ MAIN = "refs/heads/main"
 INCOMING = "refs/soul-bridge/incoming"
 DOUBTS = 3  # so many times the same push may fail for a reason that could pass by itself
 
-# What `index-pack --strict` would refuse, and TREE-7 keeps in history: names that never reach the disk, and the
-# headers of careless programs.
-_TOLERATED = (
-    *("hasDotgit", "hasDot", "hasDotdot", "fullPathname", "zeroPaddedFilemode", "badFilemode", "nulInCommit"),
-    *("missingSpaceBeforeDate", "badTimezone", "zeroPaddedDate", "missingEmail", "missingSpaceBeforeEmail"),
-    *("gitmodulesSymlink", "gitmodulesUrl", "gitmodulesPath", "gitmodulesName", "gitmodulesUpdate"),
-    *("gitmodulesParse", "gitmodulesBlob", "gitmodulesMissing", "gitmodulesLarge"),
-)
 _SETTINGS = (
     "protocol.version=0",
-    "advice.graftFileDeprecated=false",
     "fetch.unpackLimit=1",  # always one pack: a damaged loose object is never repaired by anybody
     "fetch.fsckObjects=true",
-    *(f"fetch.fsck.{name}=ignore" for name in _TOLERATED),
+    *(f"fetch.fsck.{name}=ignore" for name in TOLERATED),
 )
 _UNREACHABLE = re.compile(
     r"^ssh: |connection (closed|reset|timed out|refused|to \S+ closed)|kex_exchange_identification|banner exchange"

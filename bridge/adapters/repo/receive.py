@@ -21,12 +21,6 @@ from bridge.adapters import gitenv
 from bridge.adapters.repo.packs import build, settle
 from bridge.core import errors
 
-_LENIENT = (
-    "hasDotgit", "hasDot", "hasDotdot", "fullPathname", "zeroPaddedFilemode", "missingSpaceBeforeDate", "badTimezone",
-    "zeroPaddedDate", "missingEmail", "missingSpaceBeforeEmail", "nulInCommit", "badFilemode", "gitmodulesSymlink",
-    "gitmodulesUrl", "gitmodulesPath", "gitmodulesName", "gitmodulesUpdate", "gitmodulesParse", "gitmodulesBlob",
-    "gitmodulesMissing", "gitmodulesLarge",
-)  # fmt: skip
 _UNKNOWN = re.compile(r"Unhandled message id: (\w+)", re.IGNORECASE)
 _WORDS_LENGTH = 4_000
 _SILENCE = 60.0  # seconds that index-pack may take no bytes
@@ -114,7 +108,7 @@ def _strict(git_dir: str) -> str:
 def _known(git: str, git_dir: str) -> str:
     with tempfile.TemporaryDirectory() as place:
         environment: Mapping[str, str] = {**gitenv.skeleton(git_dir), "GIT_OBJECT_DIRECTORY": place}
-        ids = list(_LENIENT)
+        ids = list(gitenv.TOLERATED)
         while True:
             option = "--strict=" + ",".join(f"{each}=ignore" for each in ids) if ids else "--strict"
             outcome = gitenv.run_git(["index-pack", "--stdin", option], environment, stdin=build([]))
