@@ -5,6 +5,7 @@ One thread owns a soul; watcher, control socket and signals only leave notes in 
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
 from collections.abc import Callable
@@ -16,10 +17,10 @@ from bridge.app.inbox import Inbox, Notes, Request
 from bridge.app.life import Life
 from bridge.app.soul import Order
 from bridge.core import cycle
-from bridge.core.errors import SoulError
+from bridge.core.errors import SoulError, Transient
 
 GATHER = 0.03  # seconds to wait after a first hint: a burst of writes is one pass
-STOPPING = 8.0  # seconds the last push may take
+UPKEEP = 3600.0  # seconds between looks at whether the repository wants to be put together
 
 
 class Watcher(Protocol):
@@ -54,6 +55,7 @@ class Daemon:
         self._cycle = cycle.Cycle(poll)
         self._deadline: float | None = None
         self._quiet_until = 0.0
+        self._next_upkeep = 0.0
         self._thread = threading.Thread(target=self.run, name=f"soul-{soul.agent}", daemon=True)
         self.failure: BaseException | None = None
 
@@ -138,11 +140,19 @@ class Daemon:
         self._deadline = outcome.deadline
         if publishing.ahead(soul) and not outcome.pushed and not self._cycle.failures and self._quiet_until > now:
             self._deadline = min(self._deadline or self._quiet_until, self._quiet_until)
+        if outcome.ending is cycle.Ending.QUIET and now >= self._next_upkeep:
+            self._next_upkeep = now + UPKEEP
+            self._keep_up()
         for path in outcome.again:
             self.inbox.hint(path)
         life.warnings = tuple(self._watcher.problems())
         life.note(outcome, soul.clock.now() + max(0.0, self._cycle.next_remote - soul.clock.boottime()))
         return outcome
+
+    def _keep_up(self) -> None:
+        """Housekeeping when nothing else is to be done; that it cannot be done now is no trouble."""
+        with contextlib.suppress(Transient):
+            self._soul.repo.maintain()
 
     def _sync(self, asked: list[Request]) -> None:
         now = any(request.words.get("now") for request in asked)

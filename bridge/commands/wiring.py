@@ -24,7 +24,7 @@ from bridge.app.soul import Limits, Soul
 from bridge.app.sync import Outcome
 from bridge.commands.context import Context
 from bridge.commands.reading import no_soul
-from bridge.core import address
+from bridge.core import address, ports
 from bridge.core.errors import Refused
 
 PRIVATE = "soul-bridge"  # our folder in the git directory
@@ -80,7 +80,7 @@ def open_soul(settings: config.Settings, context: Context, lock: Lock, *, create
         body=settings.body,
         repo=repo,
         seen=seen,
-        remote=Remote(access(settings, places), repo, clock),
+        remote=_remote(settings, context, repo),
         tree=Tree(settings.soul, private, clock, _mark(settings, places, private)),
         clock=clock,
         facts=Events(places.events_file(settings.agent), settings.agent, settings.body, clock),
@@ -98,6 +98,20 @@ def open_soul(settings: config.Settings, context: Context, lock: Lock, *, create
         lock.release()
 
     return Opened(soul, lock, settings, close)
+
+
+def _remote(settings: config.Settings, context: Context, repo: Repo) -> ports.Remote:
+    """The remote as configured: over one open session, or by the git and ssh programs."""
+    if settings.transport == "git":
+        from bridge.adapters import gitssh
+
+        way = gitssh.Access(
+            address.parse(settings.remote),
+            lambda: keys.load(settings.key, settings.soul),
+            context.places.known_hosts,
+        )
+        return gitssh.GitSsh(way, settings.soul / ".git", repo)
+    return Remote(access(settings, context.places), repo, context.clock)
 
 
 def _repo(settings: config.Settings, context: Context, create: bool) -> tuple[Repo, bool]:

@@ -111,6 +111,11 @@ class Repo(Protocol):
         """Bring git's index along from tree `expected` to tree `new`: entries equal to `expected` follow, staged ones
         stay, `absent` ones get skip-worktree. A locked or unknown index is left alone. Never raises."""
 
+    def maintain(self) -> bool:
+        """Put what was written in many pieces together, at rest and within a time; whether there was anything to do.
+
+        Raises Transient."""
+
 
 class Seen(Protocol):
     """What was last seen of each path, and what else this body must remember. Durable at the end of a transaction."""

@@ -162,6 +162,10 @@ class FakeRepo:
     def index(self, expected: str | None, new: str, absent: Collection[str] = ()) -> None:
         self.indexed = new
 
+    def maintain(self) -> bool:
+        """As `Repo.maintain`: there is nothing to put together in memory."""
+        return False
+
     def ancestors(self, tip: str) -> frozenset[str]:
         """All commits reachable from `tip`, itself included."""
         known = self._reachable

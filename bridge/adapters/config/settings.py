@@ -43,7 +43,8 @@ class Consolidation:
 class Settings:
     """One soul on this body. Durations are seconds, `hold_back_over` is bytes, paths are absolute.
 
-    hooks: by "synced" or the name of an event, the words of a command.
+    transport: "session" (paramiko) or "git" (the git and
+    ssh programs). hooks: by "synced" or the name of an event, the words of a command.
     """
 
     agent: str
@@ -56,6 +57,7 @@ class Settings:
     heartbeat: float = 86400.0
     guard: float = 60.0
     hold_back_over: int = 50 << 20
+    transport: str = "session"
     consolidation: Consolidation | None = None
     hooks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -241,6 +243,8 @@ def _settings(value: Mapping[str, Any], places: Places) -> Settings:
     optional: dict[str, Any] = {key: seconds(value[key]) for key in _DURATIONS if key in value}
     if "hold_back_over" in value:
         optional["hold_back_over"] = octets(value["hold_back_over"])
+    if "transport" in value:
+        optional["transport"] = value["transport"]
     if consolidation:
         schedule = " ".join(consolidation["schedule"].split())
         optional["consolidation"] = Consolidation(schedule, tuple(consolidation["command"]))

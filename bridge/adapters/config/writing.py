@@ -38,6 +38,8 @@ def text_of(settings: Settings, places: Places) -> str:
         lines.append(_line(key, duration(value), value == getattr(plain, key), why))
     held = settings.hold_back_over
     lines.append(_line("hold_back_over", size(held), held == plain.hold_back_over, "larger files stay on this body"))
+    session = settings.transport == plain.transport
+    lines.append(_line("transport", settings.transport, session, "git: by the git and ssh programs instead"))
     return "\n".join([*lines, "", *_programs(settings)]) + "\n"
 
 
