@@ -249,7 +249,9 @@ class _Session(FileSystemEventHandler):
             return
         if folder and "/" not in relative:
             self._refresh(relative)
-        self._on_hint(relative)
+        above, _, name = relative.rpartition("/")
+        # Other patterns: what is beside them may count from now on.
+        self._on_hint((above or None) if name == ".gitignore" else relative)
 
     def _relative(self, path: str) -> str:
         """The path below the root, "" for others."""

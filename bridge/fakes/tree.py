@@ -56,7 +56,7 @@ class FakeTree(Files):
 
     def look(self, known: Mapping[str, SeenEntry], hints: Collection[str] | None) -> Look:
         """As `Tree.look`."""
-        wanted = None if hints is None else [whole(hint.removesuffix(".gitignore")) for hint in hints]
+        wanted = None if hints is None else [whole(hint) for hint in hints]
         files: dict[str, Stamp] = {}
         special = {path: why for path, why in self._special.items() if within(path, wanted)}
         gone: set[str] = set()

@@ -108,13 +108,6 @@ def test_ignored_paths_are_counted_but_known_and_own_ones_are_looked_at(world: A
     assert world.tree.look(before, None).gone == {"b.tmp"}
 
 
-def test_a_hint_at_a_gitignore_looks_at_everything_beside_it(world: Any) -> None:
-    world.write(".gitignore", b"*.tmp\n")
-    world.write("a.tmp", b"x")
-    world.write(".gitignore", b"")
-    assert "a.tmp" in world.tree.look({}, [".gitignore"]).files
-
-
 # Reading.
 
 

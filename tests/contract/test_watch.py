@@ -118,6 +118,14 @@ def test_every_kind_of_change_is_hinted(change: str, root: Path, watch: Watch, h
     assert not watch.problems()
 
 
+def test_a_changed_ignore_file_is_a_reason_to_look_at_all_it_speaks_of(root: Path, watch: Watch, hints: Hints) -> None:
+    """TREE-4."""
+    (root / "notes/.gitignore").write_text("*.tmp")
+    assert hints.wait("notes/anything.tmp") and None not in hints.paths
+    (root / ".gitignore").write_text("*.tmp")
+    assert hints.wait(None) and watch.problems() == []
+
+
 def test_a_descriptor_that_stays_open_is_hinted_at_each_write(root: Path, watch: Watch, hints: Hints) -> None:
     with open(root / "memories/MEMORY.md", "ab", buffering=0) as opened:
         opened.write(b"more")

@@ -234,8 +234,6 @@ class Walk:
 
     def _hint(self, root: int, hint: str, folds: bool) -> None:
         hint = hint.strip("/")
-        if hint.rpartition("/")[2] == ".gitignore":
-            hint = hint.rpartition("/")[0]  # other patterns: what is beside it may count now, or not
         parts = hint.split("/") if hint else []
         if "." in parts or ".." in parts or "" in parts:
             return
