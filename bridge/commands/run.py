@@ -18,6 +18,7 @@ from bridge.app import pause, status
 from bridge.app.daemon import Daemon
 from bridge.app.inbox import Inbox
 from bridge.app.life import Life
+from bridge.app.reads import Reads
 from bridge.app.reporting import Reporter, resumed
 from bridge.commands import wiring
 from bridge.commands.context import Context
@@ -107,10 +108,10 @@ def _one(settings: config.Settings, context: Context) -> Running:
         reporter = Reporter(str(settings.soul), settings.remote, os.getpid(), iso(context.clock.now()), before)
         daemon = Daemon(
             resumed(opened.soul, before),
-            Watch(settings.soul, inbox.hint),
+            Watch(settings.soul, inbox.hint, opened.reads.closed),
             inbox,
             settings.poll,
-            _report(reporter, state),
+            _report(reporter, state, opened.reads),
             lambda: pause.is_paused(state),
         )
         server = control.Server(places.control_socket(settings.agent), _answer(inbox), lock)
@@ -121,8 +122,9 @@ def _one(settings: config.Settings, context: Context) -> Running:
     return Running(opened, daemon, server)
 
 
-def _report(reporter: Reporter, state: Path) -> Callable[[Life], None]:
+def _report(reporter: Reporter, state: Path, reads: Reads) -> Callable[[Life], None]:
     def report(life: Life) -> None:
+        reads.watching(life.last is not None and not life.warnings)
         status.write(state / "status.json", reporter.document(life))
         wiring.note_materialised(life.soul, state)
 

@@ -20,6 +20,7 @@ from bridge.adapters.repo import Repo
 from bridge.adapters.seen import Seen
 from bridge.adapters.tree import Tree, prepare_process
 from bridge.app import repairing, reporting, requests, status
+from bridge.app.reads import Reads
 from bridge.app.soul import Limits, Soul
 from bridge.app.sync import Outcome
 from bridge.commands.context import Context
@@ -41,6 +42,7 @@ class Opened:
     lock: Lock
     settings: config.Settings
     close: Callable[[], None]
+    reads: Reads
 
 
 def access(settings: config.Settings, places: config.Places) -> Access:
@@ -75,29 +77,34 @@ def open_soul(settings: config.Settings, context: Context, lock: Lock, *, create
     private = settings.soul / ".git" / PRIVATE
     private.mkdir(mode=0o700, exist_ok=True)
     seen = Seen(private / "seen.db")
+    reads = Reads(clock)
     soul = Soul(
         agent=settings.agent,
         body=settings.body,
         repo=repo,
         seen=seen,
         remote=_remote(settings, context, repo),
-        tree=Tree(settings.soul, private, clock, _mark(settings, places, private)),
+        tree=Tree(settings.soul, private, clock, _mark(settings, places, private), reads=reads.ours),
         clock=clock,
         facts=Events(places.events_file(settings.agent), settings.agent, settings.body, clock),
         limits=limits(settings),
         host=platform.node() or None,
         version=__version__,
+        was_read=reads.since,
     )
     if mended:
         repairing.begin_again(soul, _first_line(places.state_dir(settings.agent) / MATERIALISED))
+    return Opened(soul, lock, settings, _closing(soul, seen, repo, lock), reads)
 
+
+def _closing(soul: Soul, seen: Seen, repo: Repo, lock: Lock) -> Callable[[], None]:
     def close() -> None:
         soul.remote.close()
         seen.close()
         repo.close()
         lock.release()
 
-    return Opened(soul, lock, settings, close)
+    return close
 
 
 def _remote(settings: config.Settings, context: Context, repo: Repo) -> ports.Remote:

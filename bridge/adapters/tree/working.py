@@ -31,7 +31,8 @@ class Tree:
 
     `known_id`: the id this checkout must carry, None where none is known yet. `folds`: whether names that differ in
     case only are the same here, None to find out. `swap`: how two names change places. `checkpoint` is called with a
-    name before each effect that others can see; a test that raises there has killed the program.
+    name before each effect that others can see; a test that raises there has killed the program. `reads` is called with a path before we open
+    its file to read it, so that a watcher can tell our reads from others' (MERGE-12).
     """
 
     def __init__(
@@ -44,8 +45,10 @@ class Tree:
         folds: bool | None = None,
         swap: Swap = exchange.swap,
         checkpoint: Callable[[str], None] = lambda name: None,
+        reads: Callable[[str], None] = lambda path: None,
     ) -> None:
         self.checkpoint = checkpoint
+        self._reads = reads
         self.patience = PATIENCE
         self._root, self._private, self._clock = root, private, clock
         self._known_id = known_id
@@ -127,6 +130,7 @@ class Tree:
     def read(self, path: str, limit: int) -> Reading:
         """See the port."""
         with place.way(self._root, path) as way:
+            self._reads(path)
             try:
                 descriptor = os.open(way.name, FILE, dir_fd=way.directory)
             except PermissionError as error:
@@ -306,6 +310,7 @@ class Tree:
     def _present(self, way: Place, path: str, seen: SeenEntry) -> Iterator[int]:
         """The present file, open for reading, as it was last seen, with its `.lock` taken where there is one."""
         with _flocked(way, path):
+            self._reads(path)
             present = os.open(way.name, FILE, dir_fd=way.directory)
             try:
                 self._expect(way, path, seen, present)

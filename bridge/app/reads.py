@@ -1,0 +1,56 @@
+"""Who read a file since we wrote it (MERGE-12, the watcher's part): closes after reads, our own not counted.
+
+The kernel says that a file was closed after reading, not by whom. So every read of ours is announced before it
+happens, and pays for one close that the watcher sees soon after.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from bridge.core.ports import Clock
+
+SOON = 2.0  # seconds within which the watcher tells of a read of ours; later it was lost, and pays for nothing
+
+
+class Reads:
+    """Boottimes of the last close after a read that was not ours, by path. Safe from several threads."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._began = clock.boottime()
+        self._ours: dict[str, list[float]] = {}
+        self._others: dict[str, float] = {}
+        self._blind = True
+        self._lock = threading.Lock()
+
+    def watching(self, sees: bool) -> None:
+        """Whether the watcher sees everything: while it does not, nobody can tell who read what."""
+        with self._lock:
+            if self._blind and sees:
+                self._began = self._clock.boottime()
+            self._blind = not sees
+
+    def ours(self, path: str) -> None:
+        """We are about to open this file for reading."""
+        with self._lock:
+            now = self._clock.boottime()
+            waiting = [at for at in self._ours.get(path, ()) if now - at < SOON]
+            self._ours[path] = [*waiting, now]
+
+    def closed(self, path: str) -> None:
+        """The watcher saw this file closed after a read."""
+        with self._lock:
+            now = self._clock.boottime()
+            waiting = [at for at in self._ours.pop(path, ()) if now - at < SOON]
+            if not waiting:
+                self._others[path] = now
+            elif waiting[1:]:
+                self._ours[path] = waiting[1:]
+
+    def since(self, path: str, boottime: float) -> bool:
+        """Whether somebody else closed the file after reading it since then; True where nobody can tell."""
+        with self._lock:
+            if self._blind or boottime < self._began:
+                return True
+            return self._others.get(path, -1.0) >= boottime
