@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from bridge.app.joining import JOINING, LEFT, REMOTE
+from bridge.app.joining import JOINING, LEFT, NOBODY, REMOTE
 from bridge.app.soul import Order, Progress, Soul
 from bridge.core import bodies, layout, plan
 from bridge.core.errors import Held, Moved
@@ -36,9 +36,12 @@ class Found:
 
 def observe(soul: Soul, order: Order, progress: Progress) -> Found:
     """Look at the working files, read what settled, and leave out what waits or is held (GUARD-5)."""
-    hints = None if soul.owed is None else soul.owed | soul.watching.paths
+    unseen = _in_the_way_of_main(soul)
+    hints = None if soul.owed is None else soul.owed | soul.watching.paths | unseen.keys()
     known = _known(soul, hints)
-    look = soul.tree.look(known, hints)
+    look = soul.tree.look({**unseen, **known}, hints)
+    # A path that was never seen is never "deleted" (GUARD-6).
+    look = replace(look, gone=look.gone & known.keys())
     at = plan.Instant(soul.clock.now(), soul.clock.boottime(), soul.limits.settle, order.waive, soul.at_start)
     observation = plan.observe(look, known, soul.watching, at)
     soul.watching, soul.waiting = observation.watching, {}
@@ -52,6 +55,7 @@ def observe(soul: Soul, order: Order, progress: Progress) -> Found:
         _read(soul, order, progress, path, known.get(path), found)
     for path in observation.gone:
         found.versions[path] = found.seen[path] = None
+    _keep_moves_whole(soul, progress, known, found)
     _guard(soul, order, progress, known, found)
     _put_back(soul, progress, found)
     apart = progress.pending | soul.watching.held.keys() | soul.waiting.keys()
@@ -65,6 +69,18 @@ def observe(soul: Soul, order: Order, progress: Progress) -> Found:
     return found
 
 
+def _keep_moves_whole(soul: Soul, progress: Progress, known: dict[str, SeenEntry], found: Found) -> None:
+    """A new file with the bytes of one that is missing at its first look waits: a move is one change (MERGE-7)."""
+    changes = soul.watching.changes
+    leaving = {
+        known[path].file.oid for path in progress.pending & known.keys() if path in changes and not changes[path].stamp
+    }
+    for path, version in list(found.versions.items()):
+        if version is not None and path not in known and version.oid in leaving:
+            found.leave_out(path)
+            progress.pending.add(path)
+
+
 def leave(soul: Soul, paths: set[str]) -> None:
     """These working files may differ from main: the next materialisation looks at them, whatever main says."""
     left = set(soul.seen.recall(LEFT) or ())
@@ -76,6 +92,14 @@ def _known(soul: Soul, hints: frozenset[str] | None) -> dict[str, SeenEntry]:
     if hints is None:
         return soul.seen.under("")
     return {path: entry for hint in hints for path, entry in soul.seen.under(hint).items()}
+
+
+def _in_the_way_of_main(soul: Soul) -> dict[str, SeenEntry]:
+    """Paths of main that could not be created: what stands there is tracked, so it is recorded even if ignored."""
+    left = [path for path in soul.seen.recall(LEFT) or () if soul.seen.get(path) is None]
+    tree = soul.tree_of(soul.head()) if left else ""
+    found = {path: soul.repo.entry(tree, path) for path in left}
+    return {path: SeenEntry(file, file.oid, NOBODY) for path, file in found.items() if file is not None}
 
 
 def _read(soul: Soul, order: Order, progress: Progress, path: str, entry: SeenEntry | None, found: Found) -> None:

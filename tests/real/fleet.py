@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import json
 import os
@@ -12,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,7 @@ from tests.real import sshd
 PACKAGE = Path(__file__).resolve().parents[2]
 AGENT = "kaoru"
 LONGEST = 30.0  # seconds that something may take on a busy machine
+AWAY = "127.0.0.9"  # an address of this machine where no server listens
 MARKERS = (b"<<<<<<<", b">>>>>>>")
 QUICK = {"settle": "100ms", "poll": "500ms", "guard": "60s"}
 
@@ -191,6 +193,20 @@ class Body:
         path = self.home / "config" / f"{self.agent}.yaml"
         kept = [line for line in path.read_text().splitlines() if line.partition(":")[0] not in settings]
         path.write_text("\n".join([*kept, *(f"{name}: {value}" for name, value in settings.items())]) + "\n")
+
+    @contextlib.contextmanager
+    def offline(self) -> Iterator[None]:
+        """Whatever it calls meanwhile finds nobody listening at the remote's address."""
+        path = self.home / "config" / f"{self.agent}.yaml"
+        kept, known = path.read_text(), self.home / "known_hosts"
+        pinned = known.read_text()
+        known.write_text(pinned + "".join(line.replace("127.0.0.1", AWAY) + "\n" for line in pinned.splitlines()))
+        self.configure(remote=self.remote.replace("127.0.0.1", AWAY))
+        try:
+            yield
+        finally:
+            path.write_text(kept)
+            known.write_text(pinned)
 
     def start(self, *, ready: bool = True, **environment: str) -> Body:
         """Start its daemon, and wait until it made its first pass."""
@@ -360,7 +376,7 @@ class Fleet:
         documents = [body.seen() for body in self.bodies.values()]
         if any((one.get("tip"), one.get("pending"), one.get("ahead")) != (tip, [], 0) for one in documents):
             return False
-        trees = [body.files() for body in self.bodies.values()]
+        trees = [_with_lf(body.files()) for body in self.bodies.values()]
         return all(tree == trees[0] for tree in trees)
 
     def agree(self) -> dict[str, bytes]:
@@ -370,11 +386,11 @@ class Fleet:
         assert len(self.git("rev-list", "--max-parents=0", "main").split()) == 1, "more than one root"
         for body in self.bodies.values():
             assert body.tip() == tip, f"{body.name} stands at {body.tip()}, the server at {tip}"
-            files, tree = body.files(), body.tree()
+            files = _with_lf(body.files())
             first = files if first is None else first
             assert files == first, _differences(body.name, files, first)
-            for path, content in tree.items():
-                assert files[path].replace(b"\r\n", b"\n") == content.replace(b"\r\n", b"\n"), (body.name, path)
+            for path, content in _with_lf(body.tree()).items():
+                assert files[path] == content, (body.name, path)
             for path, content in files.items():
                 assert not any(marker in content for marker in MARKERS), (body.name, path)
             assert body.git("status", "--porcelain") == "", body.name
@@ -431,6 +447,11 @@ def tree_of(place: Path, commit: str = "refs/heads/main") -> dict[str, bytes]:
 def fsck(place: Path) -> None:
     """git's opinion of a repository: nothing missing, nothing broken."""
     git(place, "fsck", "--strict", "--no-dangling", "--no-progress")
+
+
+def _with_lf(files: dict[str, bytes]) -> dict[str, bytes]:
+    """Text with CRLF stays as its agent wrote it (TREE-5), and only there."""
+    return {path: content.replace(b"\r\n", b"\n") for path, content in files.items()}
 
 
 def _bytes(content: str | bytes) -> bytes:
