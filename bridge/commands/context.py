@@ -80,6 +80,12 @@ class Context:
             self.err.write(readable(words, _LONGEST) + "\n")
             self.err.flush()
 
+    def progress(self, words: str) -> None:
+        """How far something long is, for a person who waits at a terminal; nobody else is told."""
+        if not self.json and self.err.isatty():
+            self.err.write(f"\r{readable(words)}\x1b[K\r")
+            self.err.flush()
+
     def fail(self, error: SoulError) -> int:
         """Report an error, in the shape that was asked for; returns its exit code."""
         if self.json:

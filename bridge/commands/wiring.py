@@ -118,7 +118,7 @@ def _remote(settings: config.Settings, context: Context, repo: Repo) -> ports.Re
             context.places.known_hosts,
         )
         return gitssh.GitSsh(way, settings.soul / ".git", repo)
-    return Remote(access(settings, context.places), repo, context.clock)
+    return Remote(access(settings, context.places), repo, context.clock, tell=context.progress)
 
 
 def _repo(settings: config.Settings, context: Context, create: bool) -> tuple[Repo, bool]:

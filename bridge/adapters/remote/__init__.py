@@ -19,6 +19,7 @@ from bridge.core.words import advice, may_pass
 __all__ = ["Access", "Objects", "Patience", "Remote", "offered"]
 
 HAVES = 256  # commits named to the server as common; more would not make a pack smaller
+WORTH_TELLING = 2**20  # bytes of a pack from which on a push takes a while
 DOUBTS = 3  # so many times the same push may fail for a reason that could pass by itself
 
 
@@ -53,10 +54,21 @@ class Patience:
 
 
 class Remote:
-    """The port `Remote` on paramiko. One thread uses it; `close` may come from another one, and cuts what goes on."""
+    """The port `Remote` on paramiko. One thread uses it; `close` may come from another one, and cuts what goes on.
 
-    def __init__(self, access: Access, repo: Objects, clock: Clock, patience: Patience = Patience()) -> None:  # noqa: B008
+    `tell` hears about once a second how far a long transfer is.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        repo: Objects,
+        clock: Clock,
+        patience: Patience = Patience(),  # noqa: B008
+        tell: Callable[[str], None] = lambda words: None,
+    ) -> None:
         self._access = access
+        self._tell = tell
         self._repo = repo
         self._clock = clock
         self._patience = patience
@@ -71,7 +83,7 @@ class Remote:
             if tip is None or self._here(tip, known):
                 line.send(wire.FLUSH)
                 return RemoteLook(tip, said.others)
-            self._repo.receive(wire.fetch(line, said, tip, self._haves(known)))
+            self._repo.receive(self._counted(wire.fetch(line, said, tip, self._haves(known))))
             if not self._repo.has(tip):
                 raise Transient(f"the server's pack did not hold the commit {tip} that it has as main")
             return RemoteLook(tip, said.others)
@@ -82,7 +94,10 @@ class Remote:
             if said.tip != expected:
                 line.send(wire.FLUSH)
                 raise Moved(f"the remote's main is at {said.tip or 'no commit'}, not at {expected or 'no commit'}")
-            report = wire.push(line, said, expected, new, self._repo.pack(new, {expected} if expected else ()))
+            pack = self._repo.pack(new, {expected} if expected else ())
+            if len(pack) > WORTH_TELLING:
+                self._tell(f"sending {len(pack) / 2**20:.1f} MiB")
+            report = wire.push(line, said, expected, new, pack)
         if report.accepted:
             self._doubts = ("", 0)
             return
@@ -103,6 +118,16 @@ class Remote:
         session, self._session = self._session, None
         if session is not None:
             session.close()
+
+    def _counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        total, told = 0, self._clock.boottime()
+        for chunk in chunks:
+            total += len(chunk)
+            now = self._clock.boottime()
+            if now - told >= 1:
+                self._tell(f"receiving {total / 2**20:.1f} MiB")
+                told = now
+            yield chunk
 
     def _rejection(self, report: wire.Report, expected: str | None, new: str) -> SoulError:
         """What a refused push means. A lost race and a broken server look alike, so the tip is looked at again."""
