@@ -41,8 +41,8 @@ def base_of(soul: Soul, path: str, entry: SeenEntry | None, version: File | None
         return None
     if version is None or not layout.is_memory(path):
         return entry.file
-    writes = _writes(soul, path)
-    if not writes or soul.was_read(path, writes[-1].boottime):
+    writes = [write for write in _writes(soul, path) if not soul.was_read(path, write.boottime)]
+    if not writes:
         return entry.file
     try:
         written, seen = _entries(soul, version.oid), _entries(soul, entry.file.oid)

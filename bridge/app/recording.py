@@ -163,7 +163,8 @@ def _with_lost(
 ) -> str:
     """The record's commit; local versions that lost get a commit of their own, its second parent."""
     parents = [head] if head else []
-    kept: dict[str, File | None] = {version.path: version.file for version in lost if version.side == "ours"}
+    ours = {version.path: version.file for version in lost if version.side == "ours"}
+    kept: dict[str, File | None] = {path: file for path, file in ours.items() if soul.repo.entry(tree, path) != file}
     if kept and head:
         parents.append(soul.commit(soul.repo.edit(tree, kept), [head], "set aside: " + describe(soul, tree, kept)))
     trailers = [commits.lost(version.file.oid, version.path) for version in lost]

@@ -34,7 +34,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0, help="how long to explore")
     parser.add_argument("--seed", type=int, help="the first seed; without it, one from the clock")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="play this script and tell what happens")
-    parser.add_argument("--keep-going", action="store_true", help="do not stop at the first failure")
+    parser.add_argument("--failures", type=int, default=1, help="stop after so many")
     arguments = parser.parse_args()
     if arguments.replay:
         return _replay(load(arguments.replay))
@@ -47,7 +47,7 @@ def main() -> int:
         if words:
             failed += 1
             _report(script, words)
-            if not arguments.keep_going:
+            if failed >= arguments.failures:
                 break
         seed += 1
     took = max(time.monotonic() - began, 1e-9)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bridge.core import entries, layout
+from bridge.core import entries, identity, layout
 from bridge.core.model import File
 from bridge.fakes.files import Inode
 from tests.simulation.ledger import told
@@ -24,14 +24,14 @@ def deed(function: Deed) -> Deed:
 @deed
 def add(world: World, body: SimBody, path: str, entry: str, how: str) -> None:
     """One more entry in a memory file."""
-    now = entries.read(body.tree.agent_read(path) or b"")
+    now = entries.read(_read(world, body, path) or b"")
     _put(world, body, path, entries.write((*now, entry)), how)
 
 
 @deed
 def drop(world: World, body: SimBody, path: str, number: int, how: str) -> None:
     """One entry of a memory file less."""
-    now = list(entries.read(body.tree.agent_read(path) or b""))
+    now = list(entries.read(_read(world, body, path) or b""))
     if now:
         del now[number % len(now)]
         _put(world, body, path, entries.write(now), how)
@@ -40,14 +40,14 @@ def drop(world: World, body: SimBody, path: str, number: int, how: str) -> None:
 @deed
 def drop_all(world: World, body: SimBody, path: str, how: str) -> None:
     """A memory file emptied."""
-    if body.tree.agent_read(path) is not None:
+    if _read(world, body, path) is not None:
         _put(world, body, path, b"", how)
 
 
 @deed
 def edit(world: World, body: SimBody, path: str, number: int, entry: str, how: str) -> None:
     """One entry of a memory file reworded."""
-    now = list(entries.read(body.tree.agent_read(path) or b""))
+    now = list(entries.read(_read(world, body, path) or b""))
     if now:
         now[number % len(now)] = entry
         _put(world, body, path, entries.write(now), how)
@@ -109,6 +109,8 @@ def scribble(world: World, body: SimBody, path: str, text: str) -> None:
     more = f"\n§\n{text}\n" if layout.is_memory(where or path) else f"{text}\n"
     writer.write(more.encode())
     if where is not None:
+        if body.tree._files.get(where) is writer.inode:
+            body.known.setdefault(where, set()).update(told(writer.inode.content))
         world.ledger.changed(body.name, where, before, writer.inode.content)
 
 
@@ -214,6 +216,95 @@ def commit(world: World, body: SimBody) -> None:
     body.repo.names[MAIN] = made
 
 
+@deed
+def remember(world: World, body: SimBody, path: str) -> None:
+    """The agent reads a memory file and will write from this copy later."""
+    content = _read(world, body, path)
+    if content is not None:
+        body.copies[path] = content
+
+
+@deed
+def stale(world: World, body: SimBody, path: str, entry: str, how: str) -> None:
+    """The agent writes a memory file from its old copy, without reading it again (MERGE-12)."""
+    if path in body.copies:
+        content = entries.write((*entries.read(body.copies[path]), entry))
+        body.copies[path] = content
+        body.blind.setdefault(path, set()).update(told(body.tree.agent_read(path)))
+        _put(world, body, path, content, how)
+
+
+@deed
+def foreign(world: World, body: SimBody, other: int, text: str) -> None:
+    """The agent writes into another body's journal, where it must not (MERGE-9)."""
+    owner = world.body(other)
+    tip = body.repo.tip(MAIN)
+    path = f"journal/{owner.name}/2027-01-01.md"
+    if tip is None or body.repo.entry(body.repo.info(tip).tree, f"bodies/{owner.name}.json") is None or owner is body:
+        return
+    body.tree.agent_append(path, text.encode())
+
+
+@deed
+def lock(world: World, body: SimBody, text: str) -> None:
+    """The agent writes a lease by hand; that is none."""
+    if not body.tree._barred("locks/consolidation.json"):
+        body.tree.agent_write("locks/consolidation.json", text.encode())
+
+
+@deed
+def field(world: World, body: SimBody, key: str, value: str) -> None:
+    """The agent changes who it is."""
+    fields = identity.read(body.tree.agent_read(identity.PATH))
+    if fields is not None:
+        fields.pop("seed", None)
+        fields[key] = value
+        body.tree.agent_write(identity.PATH, identity.write(fields))
+
+
+@deed
+def break_identity(world: World, body: SimBody) -> None:
+    """The agent writes something else where its identity was."""
+    if body.tree.agent_read(identity.PATH) is not None:
+        body.tree.agent_write(identity.PATH, b"not an identity\n")
+
+
+@deed
+def link(world: World, body: SimBody, path: str) -> None:
+    """A symbolic link takes a file's place."""
+    if body.tree.agent_read(path) is not None:
+        vanish(world, body, path)
+        del body.vanished[path]
+        body.tree.agent_special(path)
+
+
+@deed
+def alone(world: World, body: SimBody) -> None:
+    """A soul is begun here without the remote, as `init --offline` does."""
+    if body.going is None and body.seen.recall("remote") is None:
+        body.seen.remember("alone", True)
+
+
+@deed
+def copy_of(world: World, body: SimBody, other: int) -> None:
+    """Before a body ever asked the remote, another's files are copied to its disk."""
+    source = world.body(other)
+    if body.seen.recall("main") is None and body.going is None and body is not source:
+        for path, content in source.tree.paths().items():
+            if not path.startswith("locks/") and body.tree.agent_read(path) is None and not body.tree._barred(path):
+                body.tree.agent_write(path, content)
+                world.ledger.doubt(path, content)
+
+
+def _read(world: World, body: SimBody, path: str) -> bytes | None:
+    body.read_at[path] = body.clock.boottime()
+    content = body.tree.agent_read(path)
+    # Whoever reads what it wrote itself before we looked counts as having read what it wrote over.
+    world.ledger.open |= {(path, entry) for entry in body.blind.pop(path, ())}
+    body.known.setdefault(path, set()).update(told(content))
+    return content
+
+
 def _put(world: World, body: SimBody, path: str, content: bytes, how: str) -> None:
     tree = body.tree
     if tree._barred(path) or path in tree.directories() or any(p in tree._files for p in _parents(path)):
@@ -225,6 +316,11 @@ def _put(world: World, body: SimBody, path: str, content: bytes, how: str) -> No
         tree.agent_append(path, content[len(before) :])
     else:
         tree.agent_write(path, content)
+    known = body.known.setdefault(path, set())
+    if layout.is_memory(path):
+        # What the agent never saw it cannot have taken out.
+        before = entries.write(entry for entry in entries.read(before or b"") if entry in known)
+    known |= told(content)
     world.ledger.changed(body.name, path, before, content)
 
 

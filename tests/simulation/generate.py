@@ -10,6 +10,8 @@ from tests.simulation.world import NAMES
 
 MEMORIES = ("memories/MEMORY.md", "memories/USER.md", "memories/more.md")
 SHARED = ("notes/shared-a.md", "notes/shared-b.md", "notes/deep/shared-c.md", "SOUL.md", "extra.txt")
+CLASHING = ("notes/clash", "notes/clash/in.md", "notes/clash/deep/in.md", "notes/clash.md", "extra", "extra/x")
+IGNORES = ("*.tmp\n", "extra.txt\n", "shared-b.md\n", "shared-?.md\n", "")
 HOW = ("write", "rename", "append")
 
 
@@ -25,6 +27,8 @@ class Maker:
         self.people = self.random.random() < 0.25
         self.accidents = self.random.random() < 0.3
         self.backups = self.random.random() < 0.08
+        self.odd = self.random.random() < 0.4
+        self.stale = self.random.random() < 0.3
         self.crashes = self.random.choice((0.0, 0.1, 0.3))
         self.meanwhile = self.random.choice((0.0, 0.3, 0.6))
 
@@ -33,6 +37,8 @@ class Maker:
         length = self.random.choice((10, 20, 40, 80, 140))
         drift = [1.0 + self.random.choice((0, 0, 1e-3, -1e-3)) for _ in range(self.bodies)]
         steps: list[Step] = []
+        if self.random.random() < 0.15:
+            steps.append(["alone", self.number()])
         if self.random.random() < 0.7:
             for number in range(self.bodies):
                 steps += [["pass", number, {}], ["advance", 3.0], ["pass", number, {}]]
@@ -47,11 +53,11 @@ class Maker:
             return self.a_pass(depth)
         if draw < 0.5:
             return ["advance", self.random.choice((0.1, 0.3, 0.6, 1.0, 2.5, 5.0, 30.0, 70.0, 400.0))]
-        if draw < 0.88 or not (self.faults or self.people or self.accidents):
+        if draw < 0.85 or not (self.faults or self.people or self.accidents or self.odd):
             return self.a_write()
         kinds: list[Callable[[], Step]] = []
         kinds += [self.a_fault] * (3 * self.faults) + [self.a_person] * (2 * self.people)
-        kinds += [self.an_accident] * (2 * self.accidents)
+        kinds += [self.an_accident] * (2 * self.accidents) + [self.an_oddity] * (2 * self.odd)
         return self.random.choice(kinds)()
 
     def number(self) -> int:
@@ -88,6 +94,11 @@ class Maker:
     def a_write(self) -> Step:
         """Something an agent does to its files."""
         number, how = self.number(), self.random.choice(HOW)
+        if self.stale and self.random.random() < 0.3:
+            memory = self.random.choice(MEMORIES)
+            if self.random.random() < 0.4:
+                return ["remember", number, memory]
+            return ["stale", number, memory, self.text(), how]
         name, memory = NAMES[number], self.random.choice(MEMORIES)
         own = f"notes/own-{name}-{self.random.randrange(2)}.md"
         shared = self.random.choice(SHARED)
@@ -167,6 +178,29 @@ class Maker:
                 ["come_back", number],
                 ["drop_all", number, self.random.choice(MEMORIES), self.random.choice(HOW)],
                 ["delete", number, self.random.choice(MEMORIES)],
+            )
+        )
+
+    def an_oddity(self) -> Step:
+        """Something that agents do rarely, or should not do at all."""
+        number, other, how = self.number(), self.number(), self.random.choice(HOW)
+        clash = self.random.choice(CLASHING)
+        return self.random.choice(
+            (
+                ["foreign", number, other, self.text()],
+                ["lock", number, self.text()],
+                ["field", number, self.random.choice(("displayName", "pronouns", "id", "mood")), self.text()],
+                ["break_identity", number],
+                ["link", number, self.random.choice((*SHARED, *CLASHING))],
+                ["alone", number],
+                ["copy_of", number, other],
+                ["write", number, clash, self.text(), how],
+                ["write", number, clash, self.text(), how],
+                ["write", number, clash, self.text(), how],
+                ["delete", number, clash],
+                ["move", number, clash, self.random.choice(CLASHING)],
+                ["write", number, self.random.choice(SHARED), f"{self.text()}\r\nmore\r\n", how],
+                ["write", number, ".gitignore", self.random.choice(IGNORES), how],
             )
         )
 

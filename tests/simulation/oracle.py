@@ -7,6 +7,7 @@ alone writes is as that body left it. Of every other file each last word is in w
 from __future__ import annotations
 
 from bridge.core import layout
+from bridge.core.identity import id_of
 from bridge.core.model import blob_id
 from tests.simulation.ledger import told
 from tests.simulation.world import MAIN, Broken, SimBody, World
@@ -18,6 +19,7 @@ def at_rest(world: World) -> None:
     _nobody_waits(world)
     _memories(world)
     _single_writers(world)
+    _identity(world)
     _last_words(world)
     _commits(world)
     _quiet(world)
@@ -38,6 +40,8 @@ def _agree(world: World) -> None:
             raise Broken(f"{body.name} is at {body.repo.tip(MAIN)}, the remote at {tip}")
         files = {path: layout.stored(content, path) for path, content in body.tree.paths().items()}
         for path in sorted(files.keys() | agreed.keys()):
+            if path not in agreed and body.tree.ignored(path):
+                continue
             if files.get(path) != agreed.get(path):
                 raise Broken(f"{path} differs on {body.name}: {files.get(path)!r}, published is {agreed.get(path)!r}")
 
@@ -50,6 +54,14 @@ def _nobody_waits(world: World) -> None:
         # By a clock that was set back, what came out may look too young to be let go for long.
         if any(leftover.changed for leftover in body.tree.leftovers()):
             raise Broken(f"{body.name} still keeps {body.tree.leftovers()}")
+
+
+def _identity(world: World) -> None:
+    agreed = published(world)
+    if agreed and id_of(agreed.get("agent.json")) != world.server.identity:
+        raise Broken(f"MERGE-5: the id was {world.server.identity}, the identity is {agreed.get('agent.json')!r}")
+    if any(path.startswith("locks/") for path in agreed):
+        raise Broken("MERGE-10: a local lease was published")
 
 
 def _memories(world: World) -> None:
@@ -94,6 +106,8 @@ def _last_words(world: World) -> None:
     everywhere = set().union(*reach.values()) if reach else set()
     for (name, path), content in sorted(world.ledger.last.items()):
         if content is None or path == "agent.json" or path.startswith(("locks/", "bodies/")):
+            continue
+        if any(body.tree.ignored(path) for body in world.bodies):
             continue
         if blob_id(layout.stored(content, path)) not in everywhere:
             raise Broken(f"the last word of {name} on {path} is nowhere: {content!r}")

@@ -28,7 +28,8 @@ def play(script: Script, trace: Callable[[str], None] = lambda line: None) -> Wo
 
 
 def take(world: World, step: Step) -> None:
-    """One step."""
+    """One step; each takes a moment."""
+    world.advance(0.001)
     name, number, *words = step
     if name == "advance":
         world.advance(number)
@@ -49,6 +50,9 @@ def heal(world: World) -> None:
             DEEDS["close_file"](world, body, path)
         for path in list(body.tree._special):
             body.tree.agent_show(path) if path in body.tree.directories() else body.tree.agent_delete(path)
+        for directory in sorted(body.tree.directories(), reverse=True):
+            # An empty directory would keep a file of its name away until somebody removes it.
+            body.tree._prune(directory + "/nothing")
 
 
 def rest(world: World) -> None:

@@ -23,7 +23,6 @@ class Script:
     seed: int = 0
     hinted: bool = False
     drift: list[float] = field(default_factory=list)
-    old_copies: list[int] = field(default_factory=list)
     why: str = ""
 
     def dump(self) -> str:

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from bridge.app import sync
 from bridge.app.soul import Limits, Order, Soul
+from bridge.core.identity import id_of
 from bridge.core.model import Commit
 from bridge.fakes.clock import FakeClock
 from bridge.fakes.facts import FakeFacts
@@ -36,12 +37,16 @@ class Server(FakeRepo):
     def __init__(self) -> None:
         super().__init__()
         self.rewriting = False
+        self.identity: str | None = None
 
     def move(self, ref: str, expected: str | None, new: str | None) -> None:
         grows = expected is None or (new is not None and self.is_ancestor(expected, new))
         if ref == MAIN and not grows and not self.rewriting:
             raise Broken(f"REPO-3: the remote's main went from {expected} to {new}, no descendant")
         super().move(ref, expected, new)
+        if ref == MAIN and new is not None and self.identity is None:
+            file = self.entry(self.info(new).tree, "agent.json")
+            self.identity = None if file is None else id_of(self.read(file.oid))
 
 
 @dataclass
@@ -55,7 +60,11 @@ class Going:
 
 @dataclass
 class SimBody:
-    """One body: what outlives its process, and its process."""
+    """One body: what outlives its process, and its process.
+
+    writers: descriptors that its agent has open. vanished: files that may come back. read_at, copies, known: when its
+    agent last read a file (boottime), what it remembers of it, and which entries it ever saw there.
+    """
 
     name: str
     clock: FakeClock
@@ -71,6 +80,10 @@ class SimBody:
     hints: set[str] = field(default_factory=set)
     writers: dict[str, Writer] = field(default_factory=dict)
     vanished: dict[str, bytes] = field(default_factory=dict)
+    read_at: dict[str, float] = field(default_factory=dict)
+    copies: dict[str, bytes] = field(default_factory=dict)
+    known: dict[str, set[str]] = field(default_factory=dict)
+    blind: dict[str, set[str]] = field(default_factory=dict)
 
 
 class World:
@@ -183,4 +196,5 @@ class World:
             body.clock,
             self.facts,
             limits=Limits(),
+            was_read=lambda path, since: body.read_at.get(path, 0.0) > since,
         )
