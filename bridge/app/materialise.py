@@ -84,7 +84,8 @@ def materialise(soul: Soul, order: Order, progress: Progress) -> None:
         soul.seen.remember(DONE, tree)
         soul.seen.remember(LEFT, sorted(aside) or None)
         soul.seen.remember(UNPLACED, soul.unplaced or None)
-    soul.repo.index(done or None, tree, sorted(soul.unplaced))
+    never_came = {path for path in aside if path in soul.watching.held and soul.seen.get(path) is None}
+    soul.repo.index(done or None, tree, sorted(never_came.union(soul.unplaced)))
 
 
 def _differs(soul: Soul, path: str, file: File | None) -> bool:
@@ -154,7 +155,7 @@ def _guard(soul: Soul, order: Order, progress: Progress, removals: int) -> bool:
 
 def _place(soul: Soul, progress: Progress, path: str, file: File | None) -> bool:
     """Bring one path to disk and remember it; False when it has to be tried again by a later pass."""
-    before = soul.seen.get(path)
+    before, began = soul.seen.get(path), soul.clock.boottime()
     try:
         after = _exchange(soul, path, before, file)
     except Moved:
@@ -166,7 +167,7 @@ def _place(soul: Soul, progress: Progress, path: str, file: File | None) -> bool
         return False
     with soul.seen.transaction():
         soul.seen.put(path, after)
-        arrivals.remember(soul, path, before, file)
+        arrivals.remember(soul, path, before, file, began)
     progress.written.append(path)
     if after is not None and after.racy:
         soul.watching = plan.again(soul.watching, [path])

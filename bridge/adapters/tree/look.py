@@ -16,12 +16,10 @@ from pathlib import Path
 
 from bridge.adapters.tree.exchange import stamp_of, translated
 from bridge.adapters.tree.ignore import Ignoring, Levels, ignores, is_own, may_hold_own
-from bridge.adapters.tree.place import DIRECTORY, SHORT_OF, is_link_error, kind_of, mounts_below
+from bridge.adapters.tree.place import DEEPEST, DIRECTORY, SHORT_OF, is_link_error, kind_of, mounts_below
 from bridge.core.errors import Moved
 from bridge.core.model import Look, SeenEntry, Stamp
 
-# Deeper than any soul; a bound so that a hostile tree cannot use up descriptors.
-_DEEPEST = 100
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 Why = tuple[str, str]
@@ -184,7 +182,7 @@ class Walk:
             return ("TREE-6", "a name with control characters")
         if path.rpartition("/")[2].casefold() == ".git":
             return ("TREE-6", "a name that git keeps for itself")
-        if path.count("/") >= _DEEPEST:
+        if path.count("/") >= DEEPEST:
             return ("TREE-7", "a place too deep to follow")
         return None
 

@@ -21,6 +21,8 @@ FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 SHORT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 # What Linux takes as a whole path; longer ones could be made here but not be opened by the agent.
 LONGEST = 4095
+# Deeper than any soul; a bound so that a hostile tree cannot use up descriptors.
+DEEPEST = 100
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,8 @@ def way(root: Path, path: str, *, make: bool = False, folds: bool = False) -> It
     *above, name = parts_of(path)
     if make:
         reason = layout.unsafe(path)
+        if reason is None and len(above) >= DEEPEST:
+            reason = f"it is {DEEPEST} or more folders deep"
         if reason is None and len(os.fsencode(root / path)) > LONGEST:
             reason = "the path is too long for this system"
         if reason is not None:
