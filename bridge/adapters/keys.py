@@ -97,13 +97,14 @@ def generate(path: Path, comment: str) -> PublicKey:
     return public
 
 
-def load(path: Path, soul: Path) -> Key:
+def load(path: Path, soul: Path, given: Path | None = None) -> Key:
     """Read the key, after checking its place, kind, owner and mode on the very file that is read.
 
+    given: the folder in which systemd hands keys over; one there may be root's, who lets just this user read it.
     Raises Refused: kind "rule" (inside the soul), else "auth" (missing, unsafe, not an ed25519 key without passphrase).
     """
     refuse_inside(path, soul)
-    private = _read(path)
+    private = _read(path, path.parent == given)
     try:
         key = load_ssh_private_key(private, password=None)
     except TypeError as error:
@@ -249,7 +250,7 @@ def _same(path: Path, known: os.stat_result) -> bool:
         return False
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, given: bool) -> bytes:
     """The file's bytes; checked after opening, so that nothing can be put in its place in between."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
@@ -259,18 +260,19 @@ def _read(path: Path) -> bytes:
         remedy = f"Make it yours: `sudo chown $USER {path}`." if error.errno == errno.EACCES else MAKE_ONE
         raise _refused(f"cannot read the key {path}: {error.strerror}", remedy) from error
     try:
-        _examine(path, os.fstat(descriptor))
+        _examine(path, os.fstat(descriptor), given)
         return os.read(descriptor, LARGEST)
     finally:
         os.close(descriptor)
 
 
-def _examine(path: Path, found: os.stat_result) -> None:
+def _examine(path: Path, found: os.stat_result, given: bool) -> None:
     if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
         raise _refused(f"{path} is not a key file", MAKE_ONE)
-    if found.st_uid != os.geteuid():
+    if found.st_uid != os.geteuid() and not (given and found.st_uid == 0):
         raise _refused(f"the key {path} belongs to another user", f"Make it yours: `sudo chown $USER {path}`.")
-    if found.st_mode & 0o077:
+    # Where access is given to one user by a list (ACL), its mask stands in the bits of the group.
+    if found.st_mode & (0o037 if given and found.st_uid == 0 else 0o077):
         mode = stat.S_IMODE(found.st_mode)
         raise _refused(f"others may read the key {path} (mode {mode:04o})", f"Close it: `chmod 600 {path}`.")
 

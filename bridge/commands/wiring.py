@@ -51,7 +51,7 @@ def access(settings: config.Settings, places: config.Places) -> Access:
     known = hosts.KnownHosts(places.known_hosts)
     return Access(
         parsed,
-        lambda: keys.load(settings.key, settings.soul),
+        lambda: keys.load(settings.key, settings.soul, places.credentials),
         lambda: known.lookup(parsed.known_host_key_name),
     )
 
@@ -114,7 +114,7 @@ def _remote(settings: config.Settings, context: Context, repo: Repo) -> ports.Re
 
         way = gitssh.Access(
             address.parse(settings.remote),
-            lambda: keys.load(settings.key, settings.soul),
+            lambda: keys.load(settings.key, settings.soul, context.places.credentials),
             context.places.known_hosts,
         )
         return gitssh.GitSsh(way, settings.soul / ".git", repo)

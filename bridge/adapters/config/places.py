@@ -18,6 +18,7 @@ class Places:
     """Directories of one user, of one `SOUL_BRIDGE_HOME`, or of the system service; none of them need exist.
 
     home: what `~` stands for. log: level of the log ("debug" … "error"). color: False where NO_COLOR is set.
+    credentials: where systemd put what the unit was to be given (LoadCredential), None outside of such a unit.
     """
 
     config: Path
@@ -28,6 +29,7 @@ class Places:
     home: Path
     log: str = "info"
     color: bool = True
+    credentials: Path | None = None
 
     def config_file(self, agent: str) -> Path:
         """The configuration of one soul."""
@@ -36,6 +38,11 @@ class Places:
     def key_file(self, agent: str, body: str) -> Path:
         """Where a private key is when the configuration does not say; the public one has `.pub` behind it."""
         return self.keys / f"{agent}.{body}"
+
+    def credential(self, agent: str, body: str) -> Path | None:
+        """The private key as systemd hands it over, None when it does not."""
+        path = self.credentials / f"{agent}.{body}" if self.credentials is not None else None
+        return path if path is not None and path.is_file() else None
 
     def soul_dir(self, agent: str) -> Path:
         """Where a soul is checked out when nobody says where."""
@@ -75,11 +82,14 @@ def locate(environ: Mapping[str, str] | None = None, *, system: bool = False) ->
     environ = os.environ if environ is None else environ
     home = Path(environ.get("HOME") or _home())
     log, color = environ.get("SOUL_BRIDGE_LOG", "").strip().lower() or "info", not environ.get("NO_COLOR")
+    granted = Path(environ.get("CREDENTIALS_DIRECTORY", ""))
+    credentials = granted if granted.is_absolute() else None
     if environ.get("SOUL_BRIDGE_HOME"):
         root = Path(os.path.abspath(environ["SOUL_BRIDGE_HOME"]))
         return Places(
             config=root / "config", keys=root / "keys", known_hosts=root / "known_hosts", state=root / "state",
             souls=root / "souls", home=home, log=log, color=color,
+            credentials=credentials,
         )  # fmt: skip
     config = _SYSTEM_CONFIG if system else _granted(environ, "CONFIGURATION_DIRECTORY")
     state = _SYSTEM_STATE if system else _granted(environ, "STATE_DIRECTORY")
@@ -88,7 +98,7 @@ def locate(environ: Mapping[str, str] | None = None, *, system: bool = False) ->
     state = state or _xdg(environ, "XDG_STATE_HOME", home / ".local" / "state") / _NAME
     return Places(
         config=config, keys=config / "keys", known_hosts=config / "known_hosts", state=state,
-        souls=souls, home=home, log=log, color=color,
+        souls=souls, home=home, log=log, color=color, credentials=credentials,
     )  # fmt: skip
 
 
@@ -100,11 +110,13 @@ def _home() -> str:
 
 
 def _granted(environ: Mapping[str, str], variable: str) -> Path | None:
-    # An agent's own unit passes its directories on to what it starts: only one that bears our name is ours.
+    # An agent's own unit passes its directories on to what it starts: only one that bears our name is ours. The unit
+    # of one soul owns a part of it only, for another soul may belong to another user.
     for text in environ.get(variable, "").split(":"):
         path = Path(text)
-        if path.is_absolute() and path.name == _NAME:
-            return path
+        for own in (path, path.parent):
+            if path.is_absolute() and own.name == _NAME:
+                return own
     return None
 
 

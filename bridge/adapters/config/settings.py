@@ -249,12 +249,13 @@ def _settings(value: Mapping[str, Any], places: Places) -> Settings:
         schedule = " ".join(consolidation["schedule"].split())
         optional["consolidation"] = Consolidation(schedule, tuple(consolidation["command"]))
     key = value.get("key")
+    own = places.expand(key) if key else places.key_file(value["agent"], value["body"])
     return Settings(
         agent=value["agent"],
         body=value["body"],
         soul=places.expand(value["soul"]),
         remote=value["remote"],
-        key=places.expand(key) if key else places.key_file(value["agent"], value["body"]),
+        key=places.credential(value["agent"], value["body"]) or own,
         hooks={name: tuple(command) for name, command in value.get("hooks", {}).items()},
         **optional,
     )
