@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from bridge.app import freezing
 from bridge.app.joining import JOINING, LEFT, NOBODY, REMOTE
 from bridge.app.soul import Order, Progress, Soul
 from bridge.core import bodies, layout, plan
@@ -206,7 +207,8 @@ def _doubtful(soul: Soul, before: dict[str, plan.Wait], found: Found) -> dict[st
     missing = sum(change.stamp is None for change in soul.watching.changes.values())
     if GONE in before or plan.mass(missing, soul.seen.count()):
         doubtful |= {path: GONE for path in gone if not plan.put_back(path)}
-    return doubtful
+    # What waited before a consolidation began was not its doing.
+    return {path: key for path, key in doubtful.items() if key in before or not freezing.exempt(soul, path)}
 
 
 def _unjudged(soul: Soul, found: Found, progress: Progress, key: str, known: dict[str, SeenEntry]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from bridge.app import accepting, leasing, sync, undoing
+from bridge.app import accepting, consolidating, leasing, sync, undoing
 from bridge.app.soul import Order, Progress, Soul
 from bridge.core.errors import Transient, Unusable
 
@@ -25,6 +25,10 @@ DEEDS: dict[str, Deed] = {
     "lease acquire": leasing.acquire,
     "lease renew": leasing.renew,
     "lease release": leasing.release,
+    "consolidate begin": consolidating.begin,
+    "consolidate note": consolidating.note,
+    "consolidate renew": consolidating.renew,
+    "consolidate end": consolidating.end,
 }
 
 

@@ -38,8 +38,9 @@ class Soul:
     look has followed yet, None: everything. waiting: why paths wait that were read but not recorded. unplaced: paths
     of the tree that are not materialised here, with the reason. company: boottime at which another body's commit was
     last merged. sighting: what looks at the lease found.
-    frozen: directories that are not materialised, because a consolidation reads them (MERGE-12). was_read: whether
-    the agent closed a file after reading it since a boottime; true where nobody can tell (MERGE-12).
+    frozen: directories that are not materialised, because a consolidation reads them (MERGE-12). lost: another lease
+    than that consolidation's was read. was_read: whether the agent closed a file after reading it since a boottime;
+    true where nobody can tell (MERGE-12).
     """
 
     agent: str
@@ -63,6 +64,7 @@ class Soul:
     company: float | None = None
     sighting: Sighting | None = None
     frozen: tuple[str, ...] = ()
+    lost: bool = False
     was_read: Callable[[str, float], bool] = _always
 
     def head(self) -> str | None:

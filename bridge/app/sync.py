@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bridge.app import filling, materialise, publishing, recording
+from bridge.app import filling, freezing, materialise, publishing, recording
 from bridge.app import standing as standing
 from bridge.app.joining import ALONE, JOINING, REMOTE
 from bridge.app.soul import Order, Progress, Soul
@@ -53,6 +53,7 @@ def run(soul: Soul, order: Order) -> Outcome:
     soul.passes += 1
     soul.facts.bind_pass(f"{int(soul.clock.now())}.{soul.passes}")
     try:
+        freezing.tend(soul)
         _local(soul, order, progress)
         if _known(soul):
             _remote(soul, order, progress)

@@ -14,12 +14,13 @@ from typing import Any
 from bridge.adapters import config, control
 from bridge.adapters.notify import Notifier
 from bridge.adapters.watch import Watch
-from bridge.app import pause, status
+from bridge.app import freezing, pause, status
 from bridge.app.daemon import Daemon
 from bridge.app.inbox import Inbox
 from bridge.app.life import Life
 from bridge.app.reads import Reads
 from bridge.app.reporting import Reporter, resumed
+from bridge.app.soul import Soul
 from bridge.commands import wiring
 from bridge.commands.context import Context
 from bridge.core.instants import iso
@@ -67,12 +68,13 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     os.chdir("/")
     log = context.log()
     while True:
-        souls = _start([context.settings(name) for name in names], context)
+        souls = start([context.settings(name) for name in names], context)
         log.info("started", souls=names, pid=os.getpid())
         try:
             code = _watch_over(souls, process, notifier, log)
         finally:
-            _stop(souls, notifier)
+            notifier.say("STOPPING=1")
+            stop(souls)
         if not process.reload or process.stopping:
             log.info("stopped", souls=names)
             return code
@@ -81,7 +83,8 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         log.info("reloaded", souls=names)
 
 
-def _start(all_settings: list[config.Settings], context: Context) -> list[Running]:
+def start(all_settings: list[config.Settings], context: Context) -> list[Running]:
+    """Souls whose threads run and whose sockets answer; all of them or none. Raises as `run`."""
     souls: list[Running] = []
     try:
         for settings in all_settings:
@@ -102,6 +105,7 @@ def _one(settings: config.Settings, context: Context) -> Running:
     lock.acquire()
     try:
         opened = wiring.open_soul(settings, context, lock)
+        freezing.tend(opened.soul)
         inbox = Inbox()
         state = places.state_dir(settings.agent)
         before = status.read(places.status_file(settings.agent))
@@ -114,7 +118,7 @@ def _one(settings: config.Settings, context: Context) -> Running:
             _report(reporter, state, opened.reads),
             lambda: pause.is_paused(state),
         )
-        server = control.Server(places.control_socket(settings.agent), _answer(inbox), lock)
+        server = control.Server(places.control_socket(settings.agent), _answer(inbox, opened.soul), lock)
         server.start()
     except BaseException:
         lock.release()
@@ -131,8 +135,10 @@ def _report(reporter: Reporter, state: Path, reads: Reads) -> Callable[[Life], N
     return report
 
 
-def _answer(inbox: Inbox) -> control.Answer:
+def _answer(inbox: Inbox, soul: Soul) -> control.Answer:
     def answer(words: dict[str, Any]) -> dict[str, Any]:
+        if words.get("command") == "consolidate look":
+            return {"lost": soul.lost or not soul.frozen}
         if words.get("command") in ("pause", "resume"):
             inbox.hint(None)
             return {"done": True}
@@ -176,8 +182,8 @@ def _tell(souls: list[Running], notifier: Notifier, log: Any, shown: dict[str, s
             log.info("pass", agent=agent, outcome=life.last.outcome, sentence=life.last.sentence)
 
 
-def _stop(souls: list[Running], notifier: Notifier) -> None:
-    notifier.say("STOPPING=1")
+def stop(souls: list[Running]) -> None:
+    """End them: what is unsettled is recorded, one push is tried."""
     for soul in souls:
         soul.server.close()
         soul.daemon.stop()

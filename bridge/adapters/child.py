@@ -1,0 +1,99 @@
+"""Another program, run in a group of its own: with what a shell would give it, and without what is only ours."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from bridge.core.errors import Unusable
+
+# What the supervisor tells one process is not meant for its children, and a git hook's surroundings mislead them.
+_OURS = (
+    "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "JOURNAL_STREAM",
+    "INVOCATION_ID", "MAINPID",
+)  # fmt: skip
+# We ignore SIGIO and Python ignores two more; a program that expects the usual would inherit that.
+_USUAL = (signal.SIGIO, signal.SIGPIPE, signal.SIGXFSZ)
+_LOOK = 0.05  # seconds between looks at a group that is ending
+_SHELL = "/bin/sh"
+
+
+class Child:
+    """A program that runs; `group`: the id of its process group, which everything it starts belongs to."""
+
+    def __init__(self, group: int) -> None:
+        self.group = group
+        self._code: int | None = None
+        self._descriptor = os.pidfd_open(group)
+
+    def wait(self, seconds: float) -> int | None:
+        """Its exit code (128 + the number of the signal that ended it), None when it still runs after `seconds`."""
+        if self._code is None and select.select([self._descriptor], [], [], max(0.0, seconds))[0]:
+            self._sweep(signal.SIGTERM)
+            _, state = os.waitpid(self.group, 0)
+            code = os.waitstatus_to_exitcode(state)
+            self._code = code if code >= 0 else 128 - code
+            os.close(self._descriptor)
+        return self._code
+
+    def end(self, grace: float) -> int:
+        """Its exit code, when it and all that it started are gone: asked to end, and killed after `grace` seconds."""
+        self._sweep(signal.SIGTERM)
+        self._sweep(signal.SIGCONT)
+        code = self.wait(grace)
+        looks = int(grace / _LOOK) if code is not None else 0
+        while looks > 0 and self._sweep(0):
+            select.select([], [], [], _LOOK)
+            looks -= 1
+        self._sweep(signal.SIGKILL)
+        while code is None:
+            code = self.wait(60.0)
+        return code
+
+    def _sweep(self, number: int) -> bool:
+        """Send a signal to the whole group; whether there is anybody left in it."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.group, number)
+            return True
+        return False
+
+
+def start(
+    command: Sequence[str], directory: Path, environment: Mapping[str, str], *, stdin: int = -1, stdout: int = -1
+) -> Child:
+    """Start a program in a directory. stdin, stdout: descriptors (-1: ours; a terminal is not given to a stdin).
+
+    A program that cannot be started ends with 126 or 127, as in a shell. Raises Unusable without `/bin/sh`.
+    """
+    actions: list[tuple[int, ...] | tuple[int, int, str, int, int]] = []
+    if stdin >= 0:
+        actions.append((os.POSIX_SPAWN_DUP2, stdin, 0))
+    elif _is_terminal(0):
+        # In a group of its own it would be stopped for ever at its first read.
+        actions.append((os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0))
+    if stdout >= 0:
+        actions.append((os.POSIX_SPAWN_DUP2, stdout, 1))
+    words = [_SHELL, "-c", 'cd -- "$0" && exec "$@"', str(directory), *command]
+    try:
+        group = os.posix_spawn(
+            _SHELL, words, dict(environment), file_actions=actions, setpgroup=0, setsigmask=[], setsigdef=_USUAL
+        )
+    except (OSError, ValueError) as error:
+        raise Unusable(f"{command[0]} cannot be started: {error}", kind="config") from error
+    return Child(group)
+
+
+def environment() -> dict[str, str]:
+    """Our own environment without what was meant for us alone."""
+    return {name: text for name, text in os.environ.items() if name not in _OURS and not name.startswith("GIT_")}
+
+
+def _is_terminal(descriptor: int) -> bool:
+    try:
+        return os.isatty(descriptor)
+    except OSError:
+        return False
