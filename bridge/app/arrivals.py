@@ -23,14 +23,17 @@ class _Write:
     after: str
 
 
-def remember(soul: Soul, path: str, before: SeenEntry | None, after: File | None) -> None:
-    """A working file was written by us: what came into a memory file with that is remembered for a day."""
+def remember(soul: Soul, path: str, before: SeenEntry | None, after: File | None, began: float) -> None:
+    """A working file was written by us: what came into a memory file with that is remembered for a day.
+
+    began: boottime right before, so that whoever read the file since then may have read what we wrote.
+    """
     if not layout.is_memory(path):
         return
     if before is None or after is None:
         soul.seen.remember(_name(path), None)
         return
-    writes = [*_writes(soul, path), _Write(soul.clock.now(), soul.clock.boottime(), before.file.oid, after.oid)]
+    writes = [*_writes(soul, path), _Write(soul.clock.now(), began, before.file.oid, after.oid)]
     plain = [[write.at, write.boottime, write.before, write.after] for write in writes[-MOST:]]
     soul.seen.remember(_name(path), plain)
 
@@ -39,7 +42,7 @@ def base_of(soul: Soul, path: str, entry: SeenEntry | None, version: File | None
     """The version that a local write is merged against: what was seen, or an older one when it did not read that."""
     if entry is None:
         return None
-    if version is None or not layout.is_memory(path):
+    if version is None or not layout.is_memory(path) or path.startswith(soul.frozen):
         return entry.file
     writes = [write for write in _writes(soul, path) if not soul.was_read(path, write.boottime)]
     if not writes:

@@ -30,6 +30,7 @@ def fill(soul: Soul, progress: Progress) -> None:
     changes: dict[str, File | None] = {where: File(soul.repo.write(content)) for where, content in missing.items()}
     if not being_written(soul, path):
         changes[path] = beat(soul, tree)
+        changes.pop("bodies/.gitkeep", None)
     if not changes:
         return
     commit = soul.commit(soul.repo.edit(tree, changes), [head] if head else [], describe(soul, tree, changes))

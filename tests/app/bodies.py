@@ -70,7 +70,7 @@ class Body:
     def tracked(self) -> dict[str, bytes]:
         """All files of main."""
         tree = self.soul.tree_of(self.soul.head())
-        return {path: self.repo.read(file.oid) for path, file in self.repo.files(tree)}
+        return {path: self.repo.read(file.oid) if file.regular else b"" for path, file in self.repo.files(tree)}
 
     def subjects(self) -> list[str]:
         """Subjects of main's commits, newest first."""

@@ -1,19 +1,432 @@
-"""The pass on fakes, one sentence at a time."""
+"""The pass on fakes: filling, joining, recording, converging."""
 
 from __future__ import annotations
 
-from tests.app.bodies import fleet
+import json
+
+from bridge.core import identity, layout
+from bridge.core.model import EXECUTABLE, LINK, File
+from tests.app.bodies import Body, Fleet, fleet
+
+MEMORY = "memories/MEMORY.md"
+
+
+def joined(*names: str) -> tuple[Fleet, list[Body]]:
+    """Bodies that know each other and have nothing left to do."""
+    world = fleet()
+    bodies = [world.body(name) for name in names]
+    world.settle()
+    return world, bodies
 
 
 def test_two_bodies_converge() -> None:
     """MERGE-11: what each writes arrives at the other."""
     world = fleet()
     one, two = world.body("laptop"), world.body("phone")
-    one.write("memories/MEMORY.md", "likes tea\n")
+    one.write(MEMORY, "likes tea\n")
     one.settle()
     two.write("notes/plants.md", "# plants\n")
     two.settle()
     world.settle()
     assert one.files() == two.files() == one.tracked() == two.tracked() == world.published()
-    assert one.text("memories/MEMORY.md") == "likes tea\n"
+    assert one.text(MEMORY) == "likes tea\n"
     assert one.text("notes/plants.md") == "# plants\n"
+
+
+def test_an_empty_remote_is_filled_in_one_commit() -> None:
+    """TREE-1, REPO-5: fixed and required entries and the body's own entry, with the born identity."""
+    world = fleet()
+    body = world.body("laptop")
+    outcome = body.run()
+    assert outcome.outcome == "ok" and outcome.pushed
+    assert len(body.subjects()) == 1
+    expected = {*layout.FIXED, layout.README, *layout.REQUIRED, "bodies/laptop.json"}
+    expected |= {"journal/.gitkeep", "notes/.gitkeep"}
+    assert world.published().keys() == body.files().keys() == expected
+    fields = identity.read(world.published()["agent.json"])
+    assert fields is not None and fields["seed"] is True and fields["displayName"] == "Kaoru"
+
+
+def test_what_lies_in_the_folder_of_a_new_soul_comes_first() -> None:
+    """REPO-5: local files are recorded before the remote is filled up, also those still being written."""
+    world = fleet()
+    body = world.body("laptop")
+    body.write("agent.json", json.dumps({"id": "3f0e6f0a-6f0e-4a7c-9f4e-0a0a0a0a0a0a", "name": "kaoru"}))
+    body.write("SOUL.md", "# Kaoru\n\nI am.\n")
+    assert world.published() == {}
+    body.run()
+    assert world.published() == {}, "nothing is filled while the agent is writing it"
+    body.settle()
+    assert identity.id_of(world.published()["agent.json"]) == "3f0e6f0a-6f0e-4a7c-9f4e-0a0a0a0a0a0a"
+    assert world.published()["SOUL.md"] == b"# Kaoru\n\nI am.\n"
+
+
+def test_an_unjoined_body_records_nothing_before_the_remote_answered() -> None:
+    """REPO-6: an old copy must not become a commit."""
+    world = fleet()
+    body = world.body("laptop")
+    body.remote.unreachable = True
+    body.write("notes/a.md", "a\n")
+    outcome = body.settle()
+    assert outcome.outcome == "offline"
+    assert body.soul.head() is None and not body.repo.objects
+    body.remote.heal()
+    body.settle()
+    assert world.published()["notes/a.md"] == b"a\n"
+
+
+def test_a_body_with_old_copies_joins() -> None:
+    """REPO-6: equal to any published version → theirs; memories unite; else what is published wins, ours is kept."""
+    world = fleet()
+    old = world.body("laptop")
+    old.write("notes/a.md", "first\n")
+    old.write(MEMORY, "one\n§\ntwo\n")
+    old.settle()
+    copies = old.files()
+    old.write("notes/a.md", "second\n")
+    old.write("notes/b.md", "published\n")
+    old.write(MEMORY, "one\n§\nthree\n")
+    old.settle()
+    new = world.body("phone")
+    for path, content in copies.items():
+        if not path.startswith("bodies/"):
+            new.tree.agent_write(path, content)
+    new.write("notes/b.md", "mine\n")
+    new.write("memories/USER.md", "likes tea\n")
+    new.delete("SOUL.md")
+    world.settle()
+    assert new.files() == old.files() == world.published()
+    assert new.text("notes/a.md") == "second\n"
+    assert new.text("notes/b.md") == "published\n"
+    assert new.text(MEMORY) == "one\n§\nthree\n"
+    assert new.text("memories/USER.md") == "likes tea\n"
+    assert new.text("SOUL.md") == "# Kaoru\n"
+    lost = [commit for commit in new.repo.log(new.soul.head() or "") if "Lost: " in commit.message]
+    assert ["notes/b.md" in commit.message for commit in lost] == [True]
+    assert any(new.repo.read(file.oid) == b"mine\n" for c in lost for _, file in new.repo.files(_second(new, c)))
+
+
+def _second(body: Body, commit: object) -> str:
+    return body.repo.info(commit.parents[1]).tree  # type: ignore[attr-defined]
+
+
+def test_an_old_copy_of_another_bodys_journal_is_no_change_of_it() -> None:
+    """REPO-6 before MERGE-9: on joining, what was published there is theirs."""
+    world, (old,) = joined("laptop")
+    old.write("journal/laptop/2027-01-01.md", "# 2027-01-01 · laptop\n")
+    old.settle()
+    copies = old.files()
+    old.write("journal/laptop/2027-01-01.md", "# 2027-01-01 · laptop\n\n## 10:00 more\n")
+    old.settle()
+    new = world.body("phone")
+    for path, content in copies.items():
+        new.tree.agent_write(path, content)
+    world.settle()
+    assert new.files() == old.files() == world.published()
+    assert new.run().held == {}
+
+
+def test_a_clone_is_adopted_with_its_edits() -> None:
+    """REPO-6: a clone's HEAD is what was seen, so an edit is an edit, and an absent file is no deletion."""
+    world, (old,) = joined("laptop")
+    old.write("notes/a.md", "a\n")
+    old.write("notes/b.md", "b\n")
+    old.settle()
+    new = world.body("phone")
+    tip = world.server.tip("refs/heads/main")
+    assert tip is not None
+    new.repo.objects.update(world.server.objects)
+    new.repo.names["refs/heads/main"] = tip
+    for path, content in world.published().items():
+        new.tree.agent_write(path, content)
+    new.write("notes/a.md", "edited\n")
+    new.delete("notes/b.md")
+    old.write("notes/c.md", "c\n")
+    world.settle()
+    assert new.files() == old.files() == world.published()
+    assert world.published()["notes/a.md"] == b"edited\n"
+    assert world.published()["notes/b.md"] == b"b\n"
+    assert new.repo.is_ancestor(tip, new.soul.head() or "")
+
+
+def test_a_body_born_offline_joins_later() -> None:
+    """REPO-6: an unrelated history stays under a local ref; memories unite, what is published wins."""
+    world, (old,) = joined("laptop")
+    old.write("SOUL.md", "# Kaoru\n\npublished\n")
+    old.write(MEMORY, "one\n")
+    old.settle()
+    new = world.body("phone")
+    new.seen.remember("alone", True)
+    new.remote.unreachable = True
+    new.write("SOUL.md", "# Kaoru\n\nmine\n")
+    new.write(MEMORY, "two\n")
+    new.settle()
+    alone = new.soul.head()
+    assert alone is not None and new.subjects()
+    new.remote.heal()
+    world.settle()
+    assert new.files() == old.files() == world.published()
+    assert set((new.text(MEMORY) or "").split("\n§\n")) >= {"one"}
+    assert "two" in (new.text(MEMORY) or "")
+    assert new.text("SOUL.md") == "# Kaoru\n\npublished\n"
+    assert new.repo.tip("refs/soul-bridge/keep/" + alone) == alone
+    roots = [commit for commit in new.repo.log(new.soul.head() or "") if not commit.parents]
+    assert len(roots) == 1
+
+
+def test_two_real_identities_refuse_each_other() -> None:
+    """MERGE-5: no merge, no push, nothing written, both ids named."""
+    world, (old,) = joined("laptop")
+    mine = "3f0e6f0a-6f0e-4a7c-9f4e-0a0a0a0a0a0a"
+    fields = identity.read(old.files()["agent.json"]) or {}
+    old.write("agent.json", identity.write({key: value for key, value in fields.items() if key != "seed"}).decode())
+    old.settle()
+    new = world.body("phone", birth=False)
+    new.write("agent.json", json.dumps({"id": mine, "name": "kaoru"}))
+    outcome = new.settle()
+    assert outcome.outcome == "refused" and outcome.problem is not None and outcome.problem.kind == "identity"
+    assert mine in outcome.problem.message and fields["id"] in outcome.problem.message
+    assert new.files().keys() == {"agent.json"} and new.soul.head() is None
+
+
+def test_an_identity_born_here_yields_to_the_published_one() -> None:
+    """MERGE-5: ours was generated here and never published → theirs, whole file; ours is in history."""
+    world, (old,) = joined("laptop")
+    fields = identity.read(old.files()["agent.json"]) or {}
+    old.write("agent.json", identity.write({key: value for key, value in fields.items() if key != "seed"}).decode())
+    old.settle()
+    new = world.body("phone")
+    birth = new.seen.recall("birth")
+    mine = json.dumps({"id": birth["id"], "name": "kaoru", "mood": "new"})
+    new.write("agent.json", mine)
+    world.settle()
+    assert new.files() == old.files() == world.published()
+    assert b"mood" not in world.published()["agent.json"]
+    assert any("Lost: " in commit.message for commit in new.repo.log(new.soul.head() or ""))
+
+
+def test_a_remote_that_holds_something_else_is_refused() -> None:
+    """REPO-5: nothing is written there or here."""
+    world = fleet()
+    body = world.body("laptop")
+    tree = world.server.edit("", {"main.py": File(world.server.write(b"print()\n"))})
+    tip = world.server.commit(tree, [], "Somebody", "a@b", "start", 1)
+    world.server.flush()
+    world.server.names["refs/heads/main"] = tip
+    outcome = body.run()
+    assert outcome.outcome == "refused" and outcome.problem is not None
+    assert outcome.problem.kind == "not-a-soul" and "main.py" in outcome.problem.message
+    assert body.files() == {} and world.server.tip("refs/heads/main") == tip
+
+
+def test_a_remote_with_branches_but_no_main_is_refused() -> None:
+    """REPO-5: other branches but no main."""
+    world = fleet()
+    body = world.body("laptop")
+    world.server.names["refs/heads/master"] = world.server.commit("", [], "Somebody", "a@b", "start", 1)
+    world.server.flush()
+    outcome = body.run()
+    assert outcome.problem is not None and outcome.problem.kind == "not-a-soul"
+    assert "refs/heads/main" not in world.server.names
+
+
+def test_another_bodys_paths_are_held_and_put_back() -> None:
+    """MERGE-9: a change there is held, a loss is put back; the owner goes on writing."""
+    world, (one, two) = joined("laptop", "phone")
+    path = "journal/laptop/2027-01-01.md"
+    one.write(path, "# 2027-01-01 · laptop\n")
+    world.settle()
+    two.tree.agent_append(path, b"written by the phone\n")
+    outcome = two.settle()
+    assert outcome.held[path][0] == "MERGE-9"
+    assert world.published()[path].decode() == "# 2027-01-01 · laptop\n"
+    two.delete(path)
+    world.settle()
+    assert two.text(path) == "# 2027-01-01 · laptop\n"
+    assert path in world.published()
+
+
+def test_a_local_lease_is_put_back_and_never_recorded() -> None:
+    """MERGE-10: theirs, always."""
+    world, (one,) = joined("laptop")
+    one.write("locks/consolidation.json", '{"body":"laptop","until":1}\n')
+    before = one.soul.head()
+    one.settle()
+    assert one.soul.head() == before
+    assert one.text("locks/consolidation.json") is None
+    assert not any(path.startswith("locks/") for path in world.published())
+
+
+def test_an_absent_path_that_main_never_saw_deleted_is_materialised_again() -> None:
+    """An edit beats a deletion (MERGE-6): deleted here, edited there at the same time."""
+    world, (one, two) = joined("laptop", "phone")
+    one.write("notes/a.md", "a\n")
+    world.settle()
+    one.delete("notes/a.md")
+    two.write("notes/a.md", "edited\n")
+    world.settle()
+    assert one.text("notes/a.md") == two.text("notes/a.md") == "edited\n"
+
+
+def test_links_and_unsafe_names_from_the_remote_are_listed_and_never_created() -> None:
+    """TREE-6, TREE-7: they stay in the tree; a restart still lists them."""
+    world, (one,) = joined("laptop")
+    tip = world.server.tip("refs/heads/main") or ""
+    blob = File(world.server.write(b"/etc/passwd"), LINK)
+    plain = File(world.server.write(b"x\n"))
+    changes = {"notes/link.md": blob, "notes/.GIT/hooks": plain, "notes/fine.md": plain}
+    tree = world.server.edit(world.server.info(tip).tree, changes)
+    world.server.names["refs/heads/main"] = world.server.commit(tree, [tip], "Other (other)", "a@b", "odd", 5)
+    world.server.flush()
+    outcome = one.settle()
+    assert one.text("notes/fine.md") == "x\n"
+    assert "notes/link.md" not in one.files() and "notes/.GIT/hooks" not in one.files()
+    assert {path: rule for path, (rule, _) in outcome.held.items()} == {
+        "notes/link.md": "TREE-6",
+        "notes/.GIT/hooks": "TREE-7",
+    }
+    one.restart()
+    assert set(one.settle().held) == {"notes/link.md", "notes/.GIT/hooks"}
+    assert set(one.tracked()) >= {"notes/link.md", "notes/.GIT/hooks"}
+
+
+def test_a_large_file_is_held_and_everything_else_goes_on() -> None:
+    """TREE-6: over the configured size."""
+    world, (one,) = joined("laptop")
+    object.__setattr__(one.limits, "hold_back_over", 1000)
+    one.write("notes/large.md", "x" * 1001)
+    one.write("notes/small.md", "y\n")
+    outcome = one.settle()
+    assert outcome.held["notes/large.md"][0] == "TREE-6"
+    assert "notes/small.md" in world.published() and "notes/large.md" not in world.published()
+    one.write("notes/large.md", "x\n")
+    assert one.settle().held == {}
+    assert world.published()["notes/large.md"] == b"x\n"
+
+
+def test_text_with_crlf_is_stored_as_lf_and_stays_on_disk_as_written() -> None:
+    """TREE-5: no write follows, neither here nor later."""
+    world, (one, two) = joined("laptop", "phone")
+    one.write("notes/a.md", "a\r\nb\r\n")
+    world.settle()
+    assert world.published()["notes/a.md"] == b"a\nb\n" == two.files()["notes/a.md"]
+    assert one.text("notes/a.md") == "a\r\nb\r\n"
+
+
+def test_the_executable_bit_travels() -> None:
+    """TREE-5, MERGE-1."""
+    world, (one, two) = joined("laptop", "phone")
+    one.write("tools/x.sh", "#!/bin/sh\n")
+    one.tree.agent_chmod("tools/x.sh", True)
+    world.settle()
+    entry = two.seen.get("tools/x.sh")
+    assert entry is not None and entry.file.mode == EXECUTABLE and entry.stamp.executable
+
+
+def test_what_a_merge_removes_and_ignores_stays_on_disk() -> None:
+    """TREE-8: the new .gitignore and the removal come in one merge."""
+    world, (one, two) = joined("laptop", "phone")
+    one.write("cache.db", "x\n")
+    world.settle()
+    tip = world.server.tip("refs/heads/main") or ""
+    ignore = File(world.server.write(layout.IGNORE + b"cache.db\n"))
+    tree = world.server.edit(world.server.info(tip).tree, {".gitignore": ignore, "cache.db": None})
+    world.server.names["refs/heads/main"] = world.server.commit(tree, [tip], "P (p)", "a@b", "untrack", 5)
+    world.server.flush()
+    world.settle()
+    assert one.text("cache.db") == two.text("cache.db") == "x\n"
+    assert "cache.db" not in world.published()
+
+
+def test_a_tracked_path_is_recorded_though_ignored_and_an_ignored_one_that_main_has_is_no_dead_end() -> None:
+    """TREE-4: tracked paths are recorded even if ignored, also where one stands in the way of main's."""
+    world, (one, two) = joined("laptop", "phone")
+    two.remote.unreachable = True
+    two.write(".gitignore", "cache.db\n")
+    two.settle()
+    two.write("cache.db", "mine\n")
+    two.settle()
+    one.write("cache.db", "theirs\n")
+    one.settle()
+    two.remote.heal()
+    world.settle()
+    assert one.text("cache.db") == two.text("cache.db") is not None
+    assert world.published()["cache.db"] == two.files()["cache.db"]
+
+
+def test_an_idle_body_says_once_per_heartbeat_that_it_lives() -> None:
+    """FORM-6: and else makes no commits."""
+    world, (one,) = joined("laptop")
+    before = len(one.subjects())
+    for _ in range(5):
+        world.clock.advance(3600)
+        one.settle()
+    assert len(one.subjects()) == before
+    world.clock.advance(86400)
+    one.settle()
+    assert one.subjects()[0].startswith("heartbeat") and len(one.subjects()) == before + 1
+
+
+def test_main_is_filled_up_at_most_once_a_day() -> None:
+    """TREE-1: two bodies that disagree about an entry cannot commit at each other for ever."""
+    world, (one,) = joined("laptop")
+    for _ in range(3):
+        tip = world.server.tip("refs/heads/main") or ""
+        tree = world.server.edit(world.server.info(tip).tree, {"README.md": None})
+        world.server.names["refs/heads/main"] = world.server.commit(tree, [tip], "P (p)", "a@b", "no readme", 5)
+        world.server.flush()
+        one.settle()
+    assert "README.md" not in world.published()
+    world.clock.advance(86400)
+    one.settle()
+    assert "README.md" in world.published()
+
+
+def test_a_lost_identity_comes_back_from_history_at_once() -> None:
+    """TREE-1, MERGE-5: no published result lacks it, whoever removed it."""
+    world, (one, two) = joined("laptop", "phone")
+    agent = world.published()["agent.json"]
+    head = one.soul.head() or ""
+    tree = one.repo.edit(one.soul.tree_of(head), {"agent.json": None})
+    one.repo.names["refs/heads/main"] = one.repo.commit(tree, [head], "P (p)", "a@b", "by hand", 5)
+    one.repo.flush()
+    one.delete("agent.json")
+    world.settle()
+    assert world.published()["agent.json"] == agent == one.files()["agent.json"] == two.files()["agent.json"]
+
+
+def test_deletions_travel_and_stay() -> None:
+    """MERGE-2: a deletion on either side wins, and nobody brings the entry back."""
+    world, (one, two) = joined("laptop", "phone")
+    one.write(MEMORY, "one\n§\ntwo\n§\nthree\n")
+    world.settle()
+    one.write(MEMORY, "one\n§\nthree\n")
+    two.write(MEMORY, "one\n§\ntwo\n§\nthree\n§\nfour\n")
+    world.settle()
+    assert one.text(MEMORY) == two.text(MEMORY) == "one\n§\nthree\n§\nfour\n"
+
+
+def test_a_writer_that_never_read_our_write_deletes_nothing_of_it() -> None:
+    """MERGE-12: what a write has not read it cannot delete."""
+    world, (one, two) = joined("laptop", "phone")
+    one.write(MEMORY, "old\n")
+    world.settle()
+    one.soul.was_read = lambda path, since: False
+    two.write(MEMORY, "old\n§\nnew from the phone\n")
+    world.settle()
+    assert "new from the phone" in (one.text(MEMORY) or "")
+    one.write(MEMORY, "old\n§\nmine\n")
+    world.settle()
+    assert set((one.text(MEMORY) or "").strip().split("\n§\n")) == {"old", "new from the phone", "mine"}
+
+
+def test_a_fresh_entry_of_another_body_that_a_write_drops_is_listed() -> None:
+    """MERGE-12: within a day of its arrival."""
+    world, (one, two) = joined("laptop", "phone")
+    two.write(MEMORY, "fresh\n§\nother\n")
+    world.settle()
+    one.write(MEMORY, "other\n")
+    outcome = one.settle()
+    assert one.text(MEMORY) == "other\n"
+    assert outcome.problem is None
+    assert [commit.message for commit in one.repo.log(one.soul.head() or "") if "Lost: " in commit.message] != []
