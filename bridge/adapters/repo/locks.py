@@ -7,6 +7,7 @@ tells that the lock was ours, however young it is.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import tempfile
@@ -30,13 +31,14 @@ _TOP = ("index.lock", "HEAD.lock", "config.lock", "packed-refs.lock", "shallow.l
 def locked(git_dir: Path, path: Path, content: bytes, attempts: int = _ATTEMPTS) -> Iterator[Path]:
     """Hold `<path>.lock` with this content, durable; the caller may rename it to `path`.
 
+    One that no git has touched for 10 minutes holds nobody up: it is moved aside.
     Raises Transient(kind="busy") when another holds it, OSError when it cannot be made.
     """
     lock = path.with_name(path.name + ".lock")
     own = private(git_dir, "locks") / f"{os.getpid()}-{os.urandom(6).hex()}"
     try:
         _write(own, content)
-        inode = _take(lock, own, content, attempts)
+        inode = _take(git_dir, lock, own, content, attempts)
         try:
             yield lock
         finally:
@@ -76,14 +78,16 @@ def _now(git_dir: Path) -> float:
         return os.fstat(file.fileno()).st_mtime
 
 
-def _take(lock: Path, own: Path, content: bytes, attempts: int) -> int:
+def _take(git_dir: Path, lock: Path, own: Path, content: bytes, attempts: int) -> int:
     """Make the lock; its inode, by which it is known again."""
     for attempt in range(attempts):
         try:
             os.link(own, lock)
             return os.lstat(own).st_ino
         except FileExistsError:
-            if attempt + 1 < attempts:
+            if not attempt and not young(git_dir, lock):
+                _clear(git_dir, lock)
+            elif attempt + 1 < attempts:
                 time.sleep(_PAUSE)
         except OSError as error:
             if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS):
@@ -92,6 +96,17 @@ def _take(lock: Path, own: Path, content: bytes, attempts: int) -> int:
             _write(lock, content)
             return os.lstat(lock).st_ino
     raise errors.Transient(f"another git holds {lock}", kind="busy")
+
+
+def _clear(git_dir: Path, lock: Path) -> None:
+    """Move a stale lock aside; a young one that took its name in that moment gets it back."""
+    try:
+        aside = _set_aside(git_dir, lock)
+    except FileNotFoundError:
+        return
+    if young(git_dir, aside):
+        with contextlib.suppress(FileExistsError):
+            os.link(aside, lock)
 
 
 def _release(lock: Path, inode: int) -> None:
