@@ -57,8 +57,9 @@ def observe(soul: Soul, order: Order, progress: Progress) -> Found:
     for path in observation.gone:
         found.versions[path] = found.seen[path] = None
     _keep_moves_whole(soul, progress, known, found)
-    _guard(soul, order, progress, known, found)
-    _put_back(soul, progress, found)
+    missing = sum(change.stamp is None for change in soul.watching.changes.values())
+    _put_back(soul, found)
+    _guard(soul, order, progress, known, found, missing)
     apart = progress.pending | soul.watching.held.keys() | soul.waiting.keys()
     for path in plan.in_the_way(found.versions, apart):
         found.leave_out(path)
@@ -162,7 +163,7 @@ def _rests(soul: Soul, order: Order, path: str, entry: SeenEntry | None, reading
     return plan.at_rest(path, seen, reading.content, lasted, soul.limits.guard)
 
 
-def _put_back(soul: Soul, progress: Progress, found: Found) -> None:
+def _put_back(soul: Soul, found: Found) -> None:
     """What must exist and what is another body's is no deletion: it comes back from main (GUARD-2, MERGE-9)."""
     gone = [path for path, version in found.versions.items() if version is None]
     registered: frozenset[str] = frozenset()
@@ -179,13 +180,15 @@ def _put_back(soul: Soul, progress: Progress, found: Found) -> None:
         soul.watching = plan.finished(soul.watching, back)
 
 
-def _guard(soul: Soul, order: Order, progress: Progress, known: dict[str, SeenEntry], found: Found) -> None:
-    """Let suspicious disappearances wait (GUARD-2); the beginning of each wait is stored."""
+def _guard(
+    soul: Soul, order: Order, progress: Progress, known: dict[str, SeenEntry], found: Found, missing: int
+) -> None:
+    """Let suspicious disappearances wait (GUARD-2); the beginning of each wait is stored. missing: all files gone."""
     before = {key: plan.Wait(*wait) for key, wait in (soul.seen.recall(WAITS) or {}).items()}
     now = soul.clock.now()
     # A wait of what was not judged this time goes on: it was not looked at, or is not at rest yet.
     waits = {key: wait for key, wait in before.items() if _unjudged(soul, found, progress, key, known)}
-    for path, key in _doubtful(soul, before, found).items():
+    for path, key in _doubtful(soul, before, found, missing).items():
         change = soul.watching.changes.get(path)
         wait = plan.wait_for(before.get(key), now, soul.limits.guard, found=change is not None and change.found)
         if order.now or not wait.left(now):
@@ -200,13 +203,12 @@ def _guard(soul: Soul, order: Order, progress: Progress, known: dict[str, SeenEn
         soul.seen.remember(WAITS, {key: [wait.began, wait.length] for key, wait in waits.items()} or None)
 
 
-def _doubtful(soul: Soul, before: dict[str, plan.Wait], found: Found) -> dict[str, str]:
+def _doubtful(soul: Soul, before: dict[str, plan.Wait], found: Found, missing: int) -> dict[str, str]:
     """Paths that may have to wait, each with the key of its wait; a mass is judged by everything that is gone now."""
     doubtful = {path: path for path in found.versions if _emptied(soul, path, found)}
     gone = [path for path, version in found.versions.items() if version is None]
-    missing = sum(change.stamp is None for change in soul.watching.changes.values())
     if GONE in before or plan.mass(missing, soul.seen.count()):
-        doubtful |= {path: GONE for path in gone if not plan.put_back(path)}
+        doubtful |= dict.fromkeys(gone, GONE)
     # What waited before a consolidation began was not its doing.
     return {path: key for path, key in doubtful.items() if key in before or not freezing.exempt(soul, path)}
 
@@ -223,4 +225,5 @@ def _emptied(soul: Soul, path: str, found: Found) -> bool:
     entry, version = soul.seen.get(path), found.versions[path]
     if entry is None or version is None or not layout.is_memory(path) or not soul.repo.has(entry.file.oid):
         return False
-    return plan.suspicious(path, soul.repo.read(entry.file.oid), soul.repo.read(version.oid))
+    before, now = soul.content(entry.file), soul.content(version)
+    return before is not None and now is not None and plan.suspicious(path, before, now)
