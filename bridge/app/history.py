@@ -136,7 +136,7 @@ def fleet(repo: Repo) -> list[dict[str, Any]]:
     counted = Counter(commit.body for commit in repo.log(tip))
     rows = {}
     for path, file in repo.files(repo.info(tip).tree, "bodies"):
-        fields = bodies.read(repo.read(file.oid)) if file.regular and path.endswith(".json") else None
+        fields = bodies.read(_content(repo, file)) if path.endswith(".json") else None
         if fields is not None:
             name = path[len("bodies/") : -len(".json")]
             host, seen = fields.get("host"), fields.get("lastSeen")

@@ -121,8 +121,7 @@ def _look(soul: Soul) -> str:
 
 
 def _published(soul: Soul, tip: str) -> bytes | None:
-    file = soul.repo.entry(soul.tree_of(tip), layout.LEASE)
-    return soul.repo.read(file.oid) if file is not None and file.regular else None
+    return soul.content(soul.repo.entry(soul.tree_of(tip), layout.LEASE))
 
 
 def _verdict(soul: Soul, tip: str) -> lease.Free | lease.Mine | lease.HeldBy:

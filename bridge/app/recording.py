@@ -154,8 +154,13 @@ def changed(soul: Soul, merged: Merged, tree: str) -> dict[str, File | None]:
 
 def describe(soul: Soul, tree: str, changes: dict[str, File | None]) -> str:
     """The description of a commit in words (COMMIT-1)."""
-    pairs = {path: (soul.content(soul.repo.entry(tree, path)), soul.content(file)) for path, file in changes.items()}
-    return commits.describe(pairs)
+    def read(path: str, file: File | None) -> bytes | None:
+        # Only of memories are the bytes looked at, and they may be many.
+        return soul.content(file) if layout.is_memory(path) or file is None else b""
+
+    return commits.describe(
+        {path: (read(path, soul.repo.entry(tree, path)), read(path, file)) for path, file in changes.items()}
+    )
 
 
 def _with_lost(

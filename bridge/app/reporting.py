@@ -118,7 +118,7 @@ def _problem(life: Life) -> dict[str, Any] | None:
 
 def _lease(soul: Soul, tree: str) -> dict[str, Any] | None:
     file = soul.repo.entry(tree, layout.LEASE)
-    content = soul.repo.read(file.oid) if file is not None and file.regular else None
+    content = soul.content(file)
     found = lease.read(content)
     if found is None or content is None:
         return None
@@ -130,7 +130,7 @@ def _lease(soul: Soul, tree: str) -> dict[str, Any] | None:
 def _bodies(soul: Soul, tree: str) -> list[dict[str, Any]]:
     rows = []
     for path, file in soul.repo.files(tree, "bodies"):
-        fields = bodies.read(soul.repo.read(file.oid)) if file.regular and path.endswith(".json") else None
+        fields = bodies.read(soul.content(file)) if path.endswith(".json") else None
         if fields is not None:
             name = path[len("bodies/") : -len(".json")]
             rows.append({"body": name, "kind": str(fields.get("kind", "")), "last_seen": _text(fields.get("lastSeen"))})

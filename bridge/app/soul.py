@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from bridge.core import bodies, commits, identity, layout
-from bridge.core.errors import SoulError
+from bridge.core.errors import Held, SoulError
 from bridge.core.lease import Sighting
 from bridge.core.model import File
 from bridge.core.plan import Watching
@@ -77,8 +77,11 @@ class Soul:
         return self.repo.info(commit).tree if commit else ""
 
     def content(self, file: File | None) -> bytes | None:
-        """Bytes of an entry of a tree; None when it is absent or no regular file."""
-        return self.repo.read(file.oid) if file is not None and file.regular else None
+        """Bytes of an entry of a tree; None when it is absent, no regular file, or too large to be one of ours."""
+        try:
+            return self.repo.read(file.oid) if file is not None and file.regular else None
+        except Held:
+            return None
 
     def display_name(self, tree: str) -> str:
         """The agent's displayed name by its identity in a tree, else its name."""

@@ -174,7 +174,7 @@ def _refuse_taken_name(soul: Soul, settings: config.Settings) -> None:
     head = soul.head()
     look = soul.remote.fetch([head] if head else [])
     file = soul.repo.entry(soul.tree_of(look.tip), f"bodies/{settings.body}.json") if look.tip else None
-    fields = bodies.read(soul.repo.read(file.oid)) if file is not None and file.regular else None
+    fields = bodies.read(soul.content(file))
     host = (fields or {}).get("host")
     if isinstance(host, str) and host and soul.host and host != soul.host:
         raise onboarding.other_host(settings.agent, settings.body, host, soul.host)

@@ -10,15 +10,17 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 DEEPEST = 100
+LARGEST = 4 * 1024 * 1024  # bytes; a machine cannot hold the objects of everything that a file can
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 def read(content: bytes | None) -> dict[str, Any] | None:
     """Fields of a JSON object, None when it is none. A byte order mark is passed over; of equal keys the last holds.
 
-    Refuses what only some readers take: NaN, Infinity, numbers beyond a double, nesting deeper than DEEPEST.
+    Refuses what only some readers take: NaN, Infinity, numbers beyond a double, nesting deeper than DEEPEST,
+    and what is longer than LARGEST.
     """
-    if content is None:
+    if content is None or len(content) > LARGEST:
         return None
     try:
         value = json.loads(content.decode("utf-8-sig"), parse_constant=_refuse, parse_float=_finite)

@@ -40,7 +40,8 @@ def _choose(path: str, triple: Triple, facts: Facts) -> tuple[str, str]:
 
 def _untouched(file: File, facts: Facts) -> bool:
     """Whether a version holds nothing that anybody wrote. Links have no text, and a gitlink's bytes are not here."""
-    return file.regular and identity.is_seed_text(facts.read(file.oid))
+    content = facts.content(file)
+    return content is not None and identity.is_seed_text(content)
 
 
 def _instant(touch: Touch | None, now: int) -> tuple[bool, int]:

@@ -50,7 +50,8 @@ class Repo(Protocol):
         """Whether the object is here."""
 
     def read(self, oid: str) -> bytes:
-        """Bytes of a blob. Raises Refused(kind="internal") when it is not here or damaged."""
+        """Bytes of a blob. Raises Refused(kind="internal") when it is not here or damaged, Held(rule="TREE-6") when
+        it is larger than any file that is taken in."""
 
     def size(self, oid: str) -> int:
         """Length of a blob in bytes."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from bridge.core.errors import Held
 from bridge.core.model import Content, Decision, File, Kind, Lost, Touch, Triple, blob_id
 
 Version = File | Content
@@ -41,8 +42,12 @@ class Facts:
     published: Callable[[str, str], bool] = _never
 
     def content(self, file: File | None) -> bytes | None:
-        """Bytes of a version; None for what is absent or is no regular file: a gitlink's bytes are nowhere."""
-        return self.read(file.oid) if file is not None and file.regular else None
+        """Bytes of a version; None for what is absent, is no regular file (a gitlink's bytes are nowhere), or is
+        larger than any file that is taken in (TREE-6)."""
+        try:
+            return self.read(file.oid) if file is not None and file.regular else None
+        except Held:
+            return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from bridge.adapters.repo.packs import index_of
 from tests.real.fleet import git
 
 KINDS = {"commit": 1, "tree": 2, "blob": 3, "tag": 4, "ofs": 6, "ref": 7}
@@ -79,6 +80,16 @@ class Forge:
         oid = self.put("commit", content)
         self.point(oid)
         return oid
+
+    def lay(self, *entries: tuple[str, bytes]) -> None:
+        """Objects, each (id, pack entry), as a pack with its index, past git's checks."""
+        whole, offset, rows = pack(*(each for _, each in entries)), 12, []
+        for oid, each in entries:
+            rows.append((bytes.fromhex(oid), offset, zlib.crc32(each)))
+            offset += len(each)
+        target = self.bare / "objects" / "pack" / f"pack-{whole[-20:].hex()}"
+        target.with_suffix(".pack").write_bytes(whole)
+        target.with_suffix(".idx").write_bytes(index_of(rows, whole[-20:]))
 
     def point(self, oid: str, ref: str = MAIN) -> None:
         """Move a ref, unasked."""
@@ -163,19 +174,17 @@ def copies(source: int, size: int, times: int) -> bytes:
 
 
 def zeros(size: int) -> bytes:
-    """A zlib stream of so many NUL bytes, made piece by piece."""
+    """A zlib stream of so many NUL bytes (a whole number of MiB), one flushed piece repeated."""
     squeeze = zlib.compressobj(9)
-    piece = bytes(1 << 20)
-    parts = [squeeze.compress(piece) for _ in range(size >> 20)]
-    return b"".join([*parts, squeeze.compress(bytes(size & ((1 << 20) - 1))), squeeze.flush()])
+    start = squeeze.compress(bytes(1 << 20)) + squeeze.flush(zlib.Z_FULL_FLUSH)
+    head, piece = start[:2], start[2:]
+    checksum = struct.pack(">I", (size % 65521) << 16 | 1)
+    return head + piece * (size >> 20) + squeeze.flush()[:-4] + checksum
 
 
 def zero_blob(size: int) -> tuple[str, bytes]:
     """A blob of NUL bytes as (id, pack entry), never whole in memory."""
     digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
-    piece = bytes(1 << 20)
     for _ in range(size >> 20):
-        digest.update(piece)
-    digest.update(bytes(size & ((1 << 20) - 1)))
-    head = entry("blob", b"", size)
-    return digest.hexdigest(), head[: -len(zlib.compress(b"", 1))] + zeros(size)
+        digest.update(bytes(1 << 20))
+    return digest.hexdigest(), entry("blob", b"", size)[: -len(zlib.compress(b"", 1))] + zeros(size)

@@ -17,6 +17,7 @@ from bridge.adapters.repo.refs import Refs
 from bridge.adapters.repo.store import Store, damaged
 from bridge.adapters.repo.trees import Trees
 from bridge.core import errors
+from bridge.core.layout import LARGEST_STORED
 from bridge.core.model import CheckoutState, Commit, File, Kind, Touch
 
 MAIN = "refs/heads/main"
@@ -36,10 +37,12 @@ _FORMATS = re.compile(rb"^\s*(objectformat\s*=\s*\"?sha256|refstorage\s*=\s*\"?r
 
 
 class Repo:
-    """The port `Repo`; for one thread at a time. `git_dir`: where git keeps what it keeps."""
+    """The port `Repo`; for one thread at a time. `git_dir`: where git keeps what it keeps. `largest`: bytes of
+    a blob that `read` gives."""
 
     def __init__(self, git_dir: Path) -> None:
         self.git_dir = git_dir
+        self.largest = LARGEST_STORED
         self._refs = Refs(git_dir)
         self._load()
 
@@ -146,7 +149,14 @@ class Repo:
         return self._store.has(oid)
 
     def read(self, oid: str) -> bytes:
-        """Bytes of a blob. Raises Refused(kind="internal") when it is not here or damaged."""
+        """See the port: what is larger than `largest` bytes is not read, whoever has sent it."""
+        size = self.size(oid)
+        if size > self.largest:
+            raise errors.Held(
+                f"larger than {self.largest} bytes ({size})",
+                rule="TREE-6",
+                advice="It stays in history. `hold_back_over` in the configuration says how large a file may be.",
+            )
         return self._store.read("blob", oid)
 
     def size(self, oid: str) -> int:
