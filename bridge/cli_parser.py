@@ -59,6 +59,7 @@ def _init(parser: argparse.ArgumentParser) -> None:
 
 def _run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("agents", nargs="*", metavar="AGENT", help="the souls (default: the only one configured)")
+    parser.add_argument("--all", action="store_true", help="every soul that is configured")
 
 
 def _sync(parser: argparse.ArgumentParser) -> None:
@@ -126,6 +127,29 @@ def _lease(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _host(parser: argparse.ArgumentParser) -> None:
+    below = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = {
+        "init": "make an empty repository for a soul",
+        "authorize": "let one body's key into one repository, and nowhere else",
+        "revoke": "take a key's right away, by fingerprint or comment",
+        "list": "which keys open which repositories",
+    }
+    rows = {
+        name: below.add_parser(name, help=summary, description=_sentence(summary)) for name, summary in actions.items()
+    }
+    for name in ("init", "authorize"):
+        rows[name].add_argument("repository", metavar="REPO", help="where it lies, such as kaoru.soul.git")
+    rows["authorize"].add_argument("public_key", metavar="PUBKEY", help="what `soul-bridge key show` prints, in quotes")
+    rows["authorize"].add_argument("--read-only", action="store_true", help="it may fetch, and not push")
+    rows["revoke"].add_argument("key", metavar="KEY", help="fingerprint, comment or public line")
+    for row in rows.values():
+        row.add_argument(
+            "--authorized-keys", metavar="FILE", help="default: ~/.ssh/authorized_keys of whoever types it"
+        )
+        _everywhere(row)
+
+
 def _actions(parser: argparse.ArgumentParser, actions: dict[str, str]) -> dict[str, argparse.ArgumentParser]:
     below = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     made = {}
@@ -143,7 +167,8 @@ COMMANDS = (
         "init", "init", "make this machine a body of an agent: key, configuration, first synchronisation",
         ("init kaoru --remote git@github.com:me/kaoru.soul.git", "init kaoru --wait 600"), _init,
     ),
-    Command("run", "run", "the daemon, in the foreground, for one or several souls", ("run", "run kaoru mei"), _run),
+    Command("run", "run", "the daemon, in the foreground, for one or several souls",
+            ("run", "run kaoru mei", "run --all"), _run),
     Command("sync", "sync", "one pass now, unsettled files included", ("sync", "sync kaoru --now"), _sync),
     Command("status", "status", "state, what is pending, held or in conflict, and what to do about it",
             ("status", "status kaoru --json"), _agent),
@@ -177,6 +202,9 @@ COMMANDS = (
     Command("validate", "validate", "check every rule of form; exit 1 if any is broken",
             ("validate", "validate ~/souls/kaoru.soul --json"), _validate),
     Command("events", "events", "facts as JSON lines", ("events", "events --follow"), _events),
+    Command("host", "host", "on a server of your own: repositories, and the keys that open them",
+            ("host init kaoru.soul.git", "host authorize kaoru.soul.git 'ssh-ed25519 AAAA… kaoru.laptop'",
+             "host revoke kaoru.laptop"), _host),
     Command("demo", "demo", "two bodies and a git host in a temporary directory, working before your eyes", ("demo",)),
     Command("completion", "completion", "a script that completes this program's words in a shell",
             ("completion bash", "completion fish"), _completion),

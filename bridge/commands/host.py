@@ -1,0 +1,61 @@
+"""`host init|authorize|revoke|list`: on a server of one's own, repositories and the keys that open them."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+from pathlib import Path
+
+from bridge.adapters.gitenv import clean_environment
+from bridge.app import ownserver
+from bridge.commands.context import Context
+from bridge.core.words import readable
+
+
+def run(arguments: argparse.Namespace, context: Context) -> int:
+    """Do it to the authorized_keys of the user who types it. Raises what it refuses."""
+    keys = Path(arguments.authorized_keys or context.places.home / ".ssh" / "authorized_keys")
+    action = {"init": _init, "authorize": _authorize, "revoke": _revoke, "list": _list}[arguments.action]
+    rows, words = action(arguments, keys)
+    context.answer(rows, readable(words))
+    return 0
+
+
+def _init(arguments: argparse.Namespace, keys: Path) -> tuple[object, str]:
+    def git(words: list[str]) -> None:
+        subprocess.run(["git", *words], check=True, env=clean_environment(), stdin=subprocess.DEVNULL)
+
+    place = ownserver.make(Path(arguments.repository), git)
+    return {
+        "repository": str(place)
+    }, f"{place} is made; let a body in: soul-bridge host authorize {place} 'ssh-ed25519 …'"
+
+
+def _authorize(arguments: argparse.Namespace, keys: Path) -> tuple[object, str]:
+    grant = ownserver.authorize(keys, Path(arguments.repository), arguments.public_key, not arguments.read_only)
+    right = "may read and write" if grant.write else "may read"
+    return _row(grant), f"{grant.fingerprint} {right} {grant.repository}, and nothing else"
+
+
+def _revoke(arguments: argparse.Namespace, keys: Path) -> tuple[object, str]:
+    gone = ownserver.revoke(keys, arguments.key)
+    return [_row(grant) for grant in gone], "\n".join(
+        f"{grant.fingerprint} {grant.comment} opens {grant.repository} no more" for grant in gone
+    )
+
+
+def _list(arguments: argparse.Namespace, keys: Path) -> tuple[object, str]:
+    rows = ownserver.grants(keys)
+    lines = [
+        f"{'rw' if grant.write else 'ro'}  {grant.repository}  {grant.fingerprint}  {grant.comment}" for grant in rows
+    ]
+    return [_row(grant) for grant in rows], "\n".join(lines) or f"no key of soul-bridge is in {keys}"
+
+
+def _row(grant: ownserver.Grant) -> dict[str, object]:
+    return {
+        "repository": str(grant.repository),
+        "fingerprint": grant.fingerprint,
+        "write": grant.write,
+        "comment": grant.comment,
+    }
