@@ -20,3 +20,8 @@ class SystemClock:
         """Wait at least so long; nothing at all for a length below zero."""
         if seconds > 0:
             time.sleep(seconds)
+
+
+def monotonic_microseconds() -> int:
+    """Microseconds of the clock that systemd goes by, which stands still in suspend."""
+    return time.monotonic_ns() // 1000

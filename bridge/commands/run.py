@@ -3,84 +3,146 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import faulthandler
 import os
 import signal
-import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bridge.adapters import config, control
+from bridge.adapters.clock import monotonic_microseconds
 from bridge.adapters.notify import Notifier
+from bridge.adapters.tree import prepare_process
 from bridge.adapters.watch import Watch
 from bridge.app import freezing, pause, status
 from bridge.app.daemon import Daemon
 from bridge.app.inbox import Inbox
+from bridge.app.keeping import Beat, NotedFacts, NotedRemote, Setback
 from bridge.app.life import Life
 from bridge.app.reads import Reads
-from bridge.app.reporting import Reporter, resumed
+from bridge.app.reporting import KINDS, Reporter, resumed
 from bridge.app.soul import Soul
+from bridge.app.tending import Asked, Outside, Tender
 from bridge.commands import wiring
 from bridge.commands.context import Context
+from bridge.core.errors import SoulError, Transient, Unusable
 from bridge.core.instants import iso
 
 STOPPING = 10.0  # seconds for the last pass (CONTRACT)
-STUCK = 1200.0  # seconds without progress after which the supervisor is no longer told that all is well
 
 
 @dataclass
 class Running:
-    """One soul of this process."""
+    """One soul of this process: what `Kept` says."""
 
     opened: wiring.Opened
     daemon: Daemon
     server: control.Server
+    beat: Beat
 
+    def stop(self) -> None:
+        """Ask for the end: nobody is answered any more, what is unsettled is recorded, one push is tried."""
+        self.server.close()
+        self.daemon.stop()
 
-@dataclass
-class Process:
-    """What signals set and the main thread waits for."""
+    def cut(self) -> None:
+        """End what goes on with the remote."""
+        self.opened.soul.remote.close()
 
-    wake: threading.Event = field(default_factory=threading.Event)
-    stopping: bool = False
-    reload: bool = False
-
-    def stop(self, number: int, frame: object) -> None:
-        """SIGTERM, SIGINT."""
-        self.stopping = True
-        self.wake.set()
-
-    def again(self, number: int, frame: object) -> None:
-        """SIGHUP."""
-        self.reload = True
-        self.wake.set()
+    def close(self) -> None:
+        """Let go of everything, once the daemon has ended; who still waits for an answer hears that none comes."""
+        self.server.close()
+        for request in self.daemon.inbox.take(0).requests:
+            request.finish(error=Transient("the daemon ended before it did this", kind="busy", advice="try again"))
+        self.opened.close()
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Run until told to stop. Raises Unusable for a configuration that cannot work, Refused for a second daemon."""
-    names = arguments.agents or [context.agent(arguments.agent)]
-    notifier = Notifier()
-    process = Process()
+    configured = _configured(arguments, context)
+    asked = Asked()
+
+    def end(number: int, frame: object) -> None:
+        asked.stop = True
+        asked.wake.set()
+
+    def again(number: int, frame: object) -> None:
+        asked.reload = True
+        asked.wake.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, process.stop)
-    signal.signal(signal.SIGHUP, process.again)
+        signal.signal(number, end)
+    signal.signal(signal.SIGHUP, again)
     os.chdir("/")
+    prepare_process()
+    # The supervisor ends what hangs with SIGABRT: where each thread hung is then in the log.
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        faulthandler.enable()
     log = context.log()
-    while True:
-        souls = start([context.settings(name) for name in names], context)
-        log.info("started", souls=names, pid=os.getpid())
-        try:
-            code = _watch_over(souls, process, notifier, log)
-        finally:
-            notifier.say("STOPPING=1")
-            stop(souls)
-        if not process.reload or process.stopping:
-            log.info("stopped", souls=names)
-            return code
-        process.reload = False
-        process.wake.clear()
-        log.info("reloaded", souls=names)
+    outside = Outside(
+        configured, lambda settings: _one(settings, context), _telling(context, log), context.clock, Notifier(),
+        monotonic_microseconds, log,
+    )  # fmt: skip
+    log.info("started", pid=os.getpid())
+    Tender(outside, asked).run()
+    log.info("stopped")
+    return 0
+
+
+def _configured(arguments: argparse.Namespace, context: Context) -> Callable[[], dict[str, object]]:
+    """What reads the settings of each soul that is meant, or the error that keeps them from being used."""
+    if arguments.all and arguments.agents:
+        raise Unusable("--all means every soul; name none with it", kind="usage", advice="soul-bridge run --all")
+    named = [] if arguments.all else arguments.agents or [context.agent(arguments.agent)]
+
+    def configured() -> dict[str, object]:
+        found: dict[str, object] = {}
+        for agent in config.agents(context.places) if arguments.all else named:
+            try:
+                found[agent] = config.load(context.places, agent)
+            except Unusable as error:
+                found[agent] = error
+        return found
+
+    return configured
+
+
+def _telling(context: Context, log: Any) -> Callable[[Setback], None]:
+    """What logs that a soul does not live, and puts it into its `status`."""
+
+    def tell(setback: Setback) -> None:
+        error, wait = setback.error, setback.wait
+        again = "when its configuration was corrected: then send SIGHUP" if wait is None else f"in {wait:g} s"
+        if isinstance(error, SoulError):
+            log.error("failed", agent=setback.agent, problem=error.message, advice=error.advice, again=again)
+        else:
+            log.error("failed", agent=setback.agent, problem=repr(error), again=again, exc_info=error)
+        if getattr(error, "kind", "") != "busy":  # then the status is another daemon's
+            _note(context, setback)
+
+    return tell
+
+
+def _note(context: Context, setback: Setback) -> None:
+    path, now = context.places.status_file(setback.agent), context.clock.now()
+    document = status.read(path)
+    if document is None:
+        return
+    error, wait = setback.error, setback.wait
+    if not isinstance(error, SoulError):
+        words = f"this is a fault of soul-bridge, not yours: {type(error).__name__}: {error}"
+        error = SoulError(words, advice="Its log has the details; the soul begins again by itself.")
+    problem = {
+        "kind": error.kind if error.kind in KINDS else "internal",
+        "message": error.message,
+        "advice": error.advice,
+        "since": iso(now),
+        "next_try": None if wait is None else iso(now + wait),
+    }
+    status.write(path, {**document, "state": "refused" if wait is None else "waiting", "problem": problem})
 
 
 def start(all_settings: list[config.Settings], context: Context) -> list[Running]:
@@ -91,39 +153,53 @@ def start(all_settings: list[config.Settings], context: Context) -> list[Running
             souls.append(_one(settings, context))
     except BaseException:
         for soul in souls:
-            soul.server.close()
-            soul.opened.close()
+            soul.close()
         raise
     for soul in souls:
         soul.daemon.start()
     return souls
 
 
+def stop(souls: list[Running]) -> None:
+    """End them: what is unsettled is recorded, one push is tried."""
+    for soul in souls:
+        soul.stop()
+    for soul in souls:
+        if not soul.daemon.join(STOPPING):
+            soul.cut()
+            soul.daemon.join(2.0)
+        soul.close()
+
+
 def _one(settings: config.Settings, context: Context) -> Running:
     places = context.places
     lock = wiring.lock_of(settings, places)
     lock.acquire()
+    let_go = lock.release
     try:
         opened = wiring.open_soul(settings, context, lock)
-        freezing.tend(opened.soul)
+        let_go = opened.close
+        soul, beat = opened.soul, Beat(context.clock)
+        soul.remote, soul.facts = NotedRemote(soul.remote, beat), NotedFacts(soul.facts, beat)
+        freezing.tend(soul)
         inbox = Inbox()
         state = places.state_dir(settings.agent)
         before = status.read(places.status_file(settings.agent))
         reporter = Reporter(str(settings.soul), settings.remote, os.getpid(), iso(context.clock.now()), before)
         daemon = Daemon(
-            resumed(opened.soul, before),
+            resumed(soul, before),
             Watch(settings.soul, inbox.hint, opened.reads.closed),
             inbox,
             settings.poll,
             _report(reporter, state, opened.reads),
             lambda: pause.is_paused(state),
         )
-        server = control.Server(places.control_socket(settings.agent), _answer(inbox, opened.soul), lock)
+        server = control.Server(places.control_socket(settings.agent), _answer(inbox, soul), lock)
         server.start()
     except BaseException:
-        lock.release()
+        let_go()
         raise
-    return Running(opened, daemon, server)
+    return Running(opened, daemon, server, beat)
 
 
 def _report(reporter: Reporter, state: Path, reads: Reads) -> Callable[[Life], None]:
@@ -145,50 +221,3 @@ def _answer(inbox: Inbox, soul: Soul) -> control.Answer:
         return inbox.ask(words)
 
     return answer
-
-
-def _watch_over(souls: list[Running], process: Process, notifier: Notifier, log: Any) -> int:
-    """Wait for a signal or the end of a soul, telling the supervisor how things are."""
-    ready = False
-    shown: dict[str, str] = {}
-    period = min(notifier.watchdog / 3 or 1.0, 1.0)
-    while not process.stopping and not process.reload:
-        if not ready and all(soul.daemon.life.last is not None or soul.daemon.life.paused for soul in souls):
-            notifier.say("READY=1")
-            ready = True
-        if notifier.watchdog and all(_progresses(soul) for soul in souls):
-            notifier.say("WATCHDOG=1")
-        _tell(souls, notifier, log, shown)
-        for soul in souls:
-            if soul.daemon.failure is not None:
-                raise soul.daemon.failure
-        process.wake.wait(period)
-    return 0
-
-
-def _progresses(soul: Running) -> bool:
-    clock = soul.opened.soul.clock
-    return clock.boottime() - soul.daemon.life.progressed < STUCK or soul.daemon.life.progressed == 0
-
-
-def _tell(souls: list[Running], notifier: Notifier, log: Any, shown: dict[str, str]) -> None:
-    for soul in souls:
-        life, agent = soul.daemon.life, soul.opened.settings.agent
-        if life.last is None or shown.get(agent) == life.last.sentence:
-            continue
-        shown[agent] = life.last.sentence
-        notifier.say(f"STATUS={agent}: {life.last.sentence}")
-        if life.last.sentence != "nothing to do.":
-            log.info("pass", agent=agent, outcome=life.last.outcome, sentence=life.last.sentence)
-
-
-def stop(souls: list[Running]) -> None:
-    """End them: what is unsettled is recorded, one push is tried."""
-    for soul in souls:
-        soul.server.close()
-        soul.daemon.stop()
-    for soul in souls:
-        if not soul.daemon.join(STOPPING):
-            soul.opened.soul.remote.close()
-            soul.daemon.join(2.0)
-        soul.opened.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -71,9 +72,11 @@ def open_soul(settings: config.Settings, context: Context, lock: Lock, *, create
     The caller holds `lock`. Raises Refused when there is no usable checkout. A damaged git directory beside soul
     files is replaced by a fresh one (REPO-7).
     """
-    prepare_process()
+    if threading.current_thread() is threading.main_thread():  # nobody else may; `run` does it for all its threads
+        prepare_process()
     places, clock = context.places, context.clock
     repo, mended = _repo(settings, context, create)
+    repo.largest = max(repo.largest, settings.hold_back_over)
     private = settings.soul / ".git" / PRIVATE
     private.mkdir(mode=0o700, exist_ok=True)
     seen = Seen(private / "seen.db")

@@ -1,0 +1,217 @@
+"""The main thread of `run`: which souls live in this process, what the supervisor is told, when all of it ends.
+
+The supervisor hears that all is well only while every soul gets on. A soul that fails is begun again while the others
+go on; a changed configuration touches no soul but the one whose it is, and one that cannot be used touches none.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from bridge.app import keeping
+from bridge.app.keeping import Keeper, Kept, Setback, Vigil
+from bridge.app.sync import Outcome
+from bridge.core.errors import Refused, SoulError
+from bridge.core.ports import Clock
+
+STOPPING = 10.0  # seconds for the last passes, all together (CONTRACT)
+CUT = 2.0  # seconds for what is left once the remote is cut off
+LOOK = 1.0  # seconds between two looks at the souls
+PATIENCE = 30  # seconds by which the supervisor is asked for more time while souls are opened
+QUIET = "nothing to do."
+
+Configured = Mapping[str, object]  # by agent: settings, or the SoulError that keeps them from being used
+
+
+class Voice(Protocol):
+    """What speaks to the supervisor. watchdog: seconds within which it wants to hear from us, 0.0: never."""
+
+    watchdog: float
+
+    def say(self, *lines: str) -> None:
+        """Send assignments such as "READY=1" as one message. Never raises."""
+
+
+@dataclass
+class Asked:
+    """What signals ask for. `wake` is set with it."""
+
+    stop: bool = False
+    reload: bool = False
+    wake: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass
+class Outside:
+    """What is needed of the outside.
+
+    configured: reads the configuration of every soul that is meant. opener: opens a soul by its settings. tell: is
+    told of each failure. monotonic: microseconds of the clock that the supervisor goes by.
+    """
+
+    configured: Callable[[], Configured]
+    opener: Callable[[Any], Kept]
+    tell: Callable[[Setback], None]
+    clock: Clock
+    voice: Voice
+    monotonic: Callable[[], int]
+    log: Any
+
+
+class Tender:
+    """Keeps the souls of one process until it is asked to stop."""
+
+    def __init__(self, outside: Outside, asked: Asked) -> None:
+        self._out = outside
+        self._asked = asked
+        self._keepers: dict[str, Keeper] = {}
+        self._settings: dict[str, object] = {}
+        self._unusable: dict[str, SoulError] = {}
+        self._vigil = Vigil(outside.clock)
+        self._first = True  # the supervisor has not heard READY yet
+        self._announced = False  # nor after the last reload
+        self._shown = ""
+        self._logged: dict[str, Outcome] = {}
+
+    def run(self) -> None:
+        """Until the end. Raises what keeps every soul from living: Unusable, and at the start also what is a second
+        daemon or a bug; everything else is waited for."""
+        voice = self._out.voice
+        self._take_on(self._out.configured())
+        try:
+            while not self._asked.stop:
+                self._look()
+                self._asked.wake.wait(min(voice.watchdog / 3 or LOOK, LOOK))
+                self._asked.wake.clear()
+        finally:
+            voice.say("STOPPING=1")
+            self._part_with(self._keepers.values())
+
+    def _look(self) -> None:
+        slept = self._vigil.look()
+        if slept:
+            self._out.log.info("woke up", slept=round(slept))
+            for keeper in self._keepers.values():
+                keeper.cut()
+                keeper.look_again()
+        if self._asked.reload:
+            self._asked.reload = False
+            self._reload()
+        if not self._announced:
+            self._announce()
+        else:
+            self._end_if_hopeless()
+        now, voice = self._out.clock.boottime(), self._out.voice
+        if voice.watchdog and not any(each.is_stuck(now, self._vigil.woke) for each in self._keepers.values()):
+            voice.say("WATCHDOG=1")
+        self._show()
+
+    def _take_on(self, wanted: Configured) -> None:
+        for agent, settings in wanted.items():
+            if agent in self._keepers:
+                continue
+            if isinstance(settings, SoulError):
+                self._unusable[agent] = settings
+                continue
+            self._keepers[agent] = self._keeper(agent, settings)
+            self._settings[agent] = settings
+            self._keepers[agent].start()
+        for agent, error in self._unusable.items():
+            self._out.log.error("unusable", agent=agent, problem=error.message, advice=error.advice)
+
+    def _keeper(self, agent: str, settings: object) -> Keeper:
+        return Keeper(agent, lambda: self._out.opener(settings), self._out.clock, self._out.tell)
+
+    def _reload(self) -> None:
+        """Read the configuration again: changed souls begin anew, new ones come, removed ones go, the others stay."""
+        self._out.voice.say("RELOADING=1", f"MONOTONIC_USEC={self._out.monotonic()}")
+        wanted = self._out.configured()
+        self._unusable = {agent: found for agent, found in wanted.items() if isinstance(found, SoulError)}
+        leaving = []
+        for agent, keeper in self._keepers.items():
+            changed = agent not in self._unusable and wanted.get(agent) != self._settings[agent]
+            if changed or keeper.error is not None:
+                leaving.append(keeper)
+            else:
+                keeper.look_again()
+        for keeper in leaving:
+            self._out.log.info("leaving", agent=keeper.agent)
+        for keeper in self._part_with(leaving):
+            self._out.log.error("does not end", agent=keeper.agent, advice="restart the program")
+            leaving.remove(keeper)
+        for keeper in leaving:
+            del self._keepers[keeper.agent]
+        self._take_on(wanted)
+        self._announced = False
+        self._out.log.info("reloaded", souls=sorted(self._keepers))
+
+    def _announce(self) -> None:
+        """Say READY once every soul was opened or failed to be: the remote is not waited for."""
+        if not all(keeper.tried.is_set() for keeper in self._keepers.values()):
+            self._out.voice.say(f"EXTEND_TIMEOUT_USEC={PATIENCE * 1_000_000}")
+            return
+        self._end_if_hopeless()
+        self._announced, self._first = True, False
+        self._out.voice.say("READY=1")
+        self._out.log.info("ready", souls=sorted(self._keepers))
+
+    def _end_if_hopeless(self) -> None:
+        """Raise where no soul lives and none will."""
+        errors: list[BaseException | None] = [*self._unusable.values()]
+        errors += [keeper.error for keeper in self._keepers.values()]
+        found = [error for error in errors if error is not None]
+        ends = _ends_a_start if self._first else keeping.is_final
+        if len(found) == len(errors) and all(ends(error) for error in found):
+            raise found[0] if found else Refused("no soul is left", kind="config", advice="soul-bridge init")
+
+    def _part_with(self, keepers: Iterable[Keeper]) -> list[Keeper]:
+        """End them all within one time; those that do not end."""
+        clock, left = self._out.clock, list(keepers)
+        for keeper in left:
+            keeper.stop()
+        for patience in (STOPPING, CUT):
+            until = clock.boottime() + patience
+            left = [keeper for keeper in left if not keeper.join(max(0.0, until - clock.boottime()))]
+            for keeper in left:
+                keeper.cut()
+        return left
+
+    def _show(self) -> None:
+        """STATUS for the supervisor where it changed, and a line of the log for each pass that did something."""
+        words = [self._sentence(agent) for agent in sorted(self._keepers.keys() | self._unusable.keys())]
+        text = "; ".join(words)
+        if text != self._shown:
+            self._shown = text
+            self._out.voice.say(f"STATUS={text}")
+        for agent, keeper in self._keepers.items():
+            last, before = _last(keeper), self._logged.get(agent)
+            if last is None or last is before:
+                continue
+            self._logged[agent] = last
+            done = last.recorded or last.merged or last.written or last.pushed
+            if last.sentence != QUIET and (done or before is None or before.sentence != last.sentence):
+                self._out.log.info("pass", agent=agent, outcome=last.outcome, sentence=last.sentence)
+
+    def _sentence(self, agent: str) -> str:
+        keeper, unusable = self._keepers.get(agent), self._unusable.get(agent)
+        if unusable is not None:
+            old = "; the one before it holds" if keeper is not None and keeper.error is None else ""
+            return f"{agent}: the configuration cannot be used{old}: {unusable.message}"
+        if keeper is None or keeper.error is not None:
+            return f"{agent}: does not live: {keeper.error if keeper is not None else 'not started'}"
+        last = _last(keeper)
+        return f"{agent}: {last.sentence if last is not None else 'beginning.'}"
+
+
+def _last(keeper: Keeper) -> Outcome | None:
+    kept = keeper.kept
+    return kept.daemon.life.last if kept is not None else None
+
+
+def _ends_a_start(error: BaseException) -> bool:
+    """Whether somebody who starts the program is told at once, instead of having it wait."""
+    second_daemon = isinstance(error, Refused) and error.kind == "busy"
+    return keeping.is_final(error) or second_daemon or not isinstance(error, SoulError)
