@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import heapq
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -22,6 +23,13 @@ class FakeRepo:
         self.names: dict[str, str] = {}
         self.checkout = CheckoutState(MAIN)
         self.indexed: str | None = None
+
+    def __deepcopy__(self, memo: dict[int, object]) -> FakeRepo:
+        """Objects never change, so a copy of the world shares them."""
+        other = type(self)()
+        memo[id(self)] = other
+        vars(other).update({name: copy.copy(value) for name, value in vars(self).items()})
+        return other
 
     def tip(self, ref: str) -> str | None:
         return self.names.get(ref)

@@ -84,7 +84,7 @@ def delete(world: World, body: SimBody, path: str) -> None:
 def move(world: World, body: SimBody, old: str, new: str) -> None:
     """A file under another name; where one of the new name is, nothing happens."""
     before = body.tree.agent_read(old)
-    if before is None or body.tree.agent_read(new) is not None or new in body.tree.directories():
+    if before is None or body.tree.agent_read(new) is not None or not _free(body, new):
         return
     body.tree.agent_rename(old, new)
     sure = layout.is_memory(old) or not old.startswith("notes/shared")
@@ -307,7 +307,7 @@ def _read(world: World, body: SimBody, path: str) -> bytes | None:
 
 def _put(world: World, body: SimBody, path: str, content: bytes, how: str) -> None:
     tree = body.tree
-    if tree._barred(path) or path in tree.directories() or any(p in tree._files for p in _parents(path)):
+    if not _free(body, path):
         return
     before = tree.agent_read(path)
     if how == "rename":
@@ -322,6 +322,13 @@ def _put(world: World, body: SimBody, path: str, content: bytes, how: str) -> No
         before = entries.write(entry for entry in entries.read(before or b"") if entry in known)
     known |= told(content)
     world.ledger.changed(body.name, path, before, content)
+
+
+def _free(body: SimBody, path: str) -> bool:
+    """Whether a file may be written there: no directory, nothing unreadable, no file above it."""
+    tree = body.tree
+    above = any(parent in tree._files for parent in _parents(path))
+    return not (tree._barred(path) or path in tree.directories() or above)
 
 
 def _restore(world: World, body: SimBody, path: str, file: File | None) -> None:

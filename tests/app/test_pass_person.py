@@ -1,0 +1,153 @@
+"""The pass and a person who uses git in the checkout (REPO-7)."""
+
+from __future__ import annotations
+
+import pytest
+
+from bridge.core import cycle
+from bridge.core.model import CheckoutState, File
+from tests.app.bodies import Body, Fleet, fleet
+
+MAIN = "refs/heads/main"
+
+
+def grown(*names: str) -> tuple[Fleet, list[Body]]:
+    """Bodies that know each other, with a note in two versions."""
+    world = fleet()
+    bodies = [world.body(name) for name in names]
+    world.settle()
+    for text in ("first\n", "second\n"):
+        bodies[0].write("notes/a.md", text)
+        world.settle()
+    return world, bodies
+
+
+def by_hand(body: Body, parent: str, changes: dict[str, str | None]) -> str:
+    """A person's commit on top of a commit, not yet on any branch."""
+    files = {p: None if text is None else File(body.repo.write(text.encode())) for p, text in changes.items()}
+    tree = body.repo.edit(body.repo.info(parent).tree, files)
+    made = body.repo.commit(tree, [parent], "A Person", "person@example.invalid", "by hand", int(body.clock.now()))
+    body.repo.flush()
+    return made
+
+
+def test_a_commit_by_hand_on_top_of_main_is_accepted() -> None:
+    """REPO-7: and published like ours."""
+    world, (one, two) = grown("laptop", "phone")
+    one.write("notes/a.md", "by hand\n")
+    one.repo.names[MAIN] = commit = by_hand(one, one.soul.head() or "", {"notes/a.md": "by hand\n"})
+    world.settle()
+    assert two.text("notes/a.md") == "by hand\n"
+    assert two.repo.is_ancestor(commit, two.soul.head() or "")
+
+
+def test_a_hard_reset_becomes_a_recorded_undo() -> None:
+    """REPO-7: main is put back, the files are observed, so nothing of what was published is taken away."""
+    world, (one, two) = grown("laptop", "phone")
+    head = one.soul.head() or ""
+    one.repo.names[MAIN] = one.repo.info(head).parents[0]
+    one.write("notes/a.md", "first\n")
+    one.settle()
+    assert one.repo.is_ancestor(head, one.soul.head() or "")
+    world.settle()
+    assert one.text("notes/a.md") == two.text("notes/a.md") == "first\n"
+
+
+def test_a_soft_reset_is_nothing() -> None:
+    """REPO-7: main is put back where it was."""
+    world, (one,) = grown("laptop")
+    head = one.soul.head() or ""
+    one.repo.names[MAIN] = one.repo.info(head).parents[0]
+    outcome = one.settle()
+    assert one.repo.tip(MAIN) == head == world.server.tip(MAIN) and not outcome.recorded
+
+
+def test_an_amended_commit_is_kept_under_a_ref_and_its_files_are_read() -> None:
+    """REPO-7: main stands where it stood, plus what the files hold."""
+    world, (one,) = grown("laptop")
+    head = one.soul.head() or ""
+    amended = by_hand(one, one.repo.info(head).parents[0], {"notes/a.md": "amended\n"})
+    one.write("notes/a.md", "amended\n")
+    one.repo.names[MAIN] = amended
+    one.settle()
+    assert one.repo.tip("refs/soul-bridge/keep/" + amended) == amended
+    assert one.repo.is_ancestor(head, one.soul.head() or "")
+    assert world.published()["notes/a.md"] == b"amended\n"
+
+
+def test_a_deleted_main_is_put_back() -> None:
+    """REPO-7: where main stands is ours to say."""
+    world, (one,) = grown("laptop")
+    head = one.soul.head()
+    del one.repo.names[MAIN]
+    one.settle()
+    assert one.repo.tip(MAIN) == head == world.server.tip(MAIN)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        CheckoutState(None),
+        CheckoutState("refs/heads/experiment"),
+        CheckoutState(MAIN, "a rebase is going on"),
+        CheckoutState(MAIN, "index.lock is 3 s old"),
+    ],
+)
+def test_the_pass_stands_off_while_a_person_works(state: CheckoutState) -> None:
+    """REPO-7: nothing is recorded or written; it says what is waited for, and goes on by itself."""
+    world, (one, two) = grown("laptop", "phone")
+    one.repo.checkout = state
+    one.write("notes/b.md", "b\n")
+    two.write("notes/c.md", "c\n")
+    world.settle()
+    outcome = one.run()
+    assert outcome.outcome == "waiting" and outcome.ending is cycle.Ending.QUIET
+    assert outcome.problem is not None and outcome.problem.rule == "REPO-7"
+    assert "notes/b.md" not in one.tracked() and one.text("notes/c.md") is None
+    one.repo.checkout = CheckoutState(MAIN)
+    world.settle()
+    assert one.files() == two.files() == world.published()
+
+
+def test_one_more_look_comes_right_before_main_moves() -> None:
+    """REPO-7: a rebase that begins in the middle of a pass finds main where it was."""
+    world, (one,) = grown("laptop")
+    one.write("notes/b.md", "b\n")
+    one.run()
+    world.clock.advance(1)
+    looks = iter([CheckoutState(MAIN), CheckoutState(MAIN, "a rebase is going on")])
+    one.repo.state = lambda: next(looks)  # type: ignore[method-assign]
+    head = one.soul.head()
+    assert one.run().outcome == "waiting"
+    assert one.repo.tip(MAIN) == head
+    del one.repo.state  # type: ignore[method-assign]
+    one.settle()
+    assert "notes/b.md" in world.published()
+
+
+def test_a_reset_in_the_middle_of_a_pass_takes_nothing_back() -> None:
+    """REPO-7: main moves only from where we left it, never from where a person put it meanwhile."""
+    world, (one,) = grown("laptop")
+    one.write("notes/b.md", "b\n")
+    one.run()
+    world.clock.advance(1)
+    head = one.soul.head() or ""
+    flush = one.repo.flush
+
+    def reset_meanwhile() -> None:
+        flush()
+        one.repo.names[MAIN] = one.repo.info(head).parents[0]
+
+    one.repo.flush = reset_meanwhile  # type: ignore[method-assign]
+    assert one.run().outcome == "moved"
+    del one.repo.flush  # type: ignore[method-assign]
+    world.settle()
+    assert one.repo.is_ancestor(head, one.soul.head() or "")
+    assert world.published()["notes/b.md"] == b"b\n" and world.published()["notes/a.md"] == b"second\n"
+
+
+def test_the_index_follows_what_was_materialised() -> None:
+    """REPO-7: a person's `git status` is clean."""
+    _, (one, two) = grown("laptop", "phone")
+    assert one.repo.indexed == one.soul.tree_of(one.soul.head())
+    assert two.repo.indexed == two.soul.tree_of(two.soul.head())
