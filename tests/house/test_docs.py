@@ -23,7 +23,8 @@ CONTRACT = [
     "init", "run", "sync", "status", "doctor", "log", "show", "diff", "conflicts", "restore", "revert", "bodies",
     "bodies forget", "key show", "key rotate", "lease show", "lease acquire", "lease renew", "lease release",
     "consolidate", "pause", "resume", "accept-host-key", "accept-remote", "validate", "events", "service install",
-    "service uninstall", "service status", "demo", "completion",
+    "service uninstall", "service status", "host init", "host authorize", "host revoke", "host list", "demo",
+    "completion",
 ]  # fmt: skip
 
 
