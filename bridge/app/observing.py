@@ -51,7 +51,7 @@ def observe(soul: Soul, order: Order, progress: Progress) -> Found:
         progress.due(observation.deadline)
     if look.complete:
         soul.at_start, soul.ignored = False, look.ignored
-    found = Found()
+    found = Found(complete=look.complete)
     for path in observation.read:
         _read(soul, order, progress, path, known.get(path), found)
     for path in observation.gone:
