@@ -1,0 +1,100 @@
+"""What the remote's answer and the checkout's refs mean."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.core import publish
+from bridge.core.errors import Refused
+from bridge.core.model import RemoteLook
+from bridge.core.publish import Main, Push, Standing
+
+# A history: one line of numbers, and one beside it that leaves it at 2.
+LINE = {"1": {"1"}, "2": {"1", "2"}, "3": {"1", "2", "3"}, "x": {"1", "2", "x"}, "other": {"other"}}
+
+
+def is_ancestor(old: str, new: str) -> bool:
+    return old in LINE[new]
+
+
+@pytest.mark.parametrize(
+    ("known", "tip", "standing"),
+    [
+        (None, None, Standing.EMPTY),
+        (None, "2", Standing.NEW),
+        ("2", "2", Standing.SAME),
+        ("2", "3", Standing.AHEAD),
+        ("3", "2", Standing.BEHIND),
+        ("3", None, Standing.BEHIND),
+        ("3", "x", Standing.REWRITTEN),
+        ("3", "other", Standing.REWRITTEN),
+    ],
+)
+def test_where_the_remote_stands(known: str | None, tip: str | None, standing: Standing) -> None:
+    """REPO-4, REPO-5, REPO-6."""
+    assert publish.standing(known, RemoteLook(tip), is_ancestor) is standing
+
+
+@pytest.mark.parametrize("known", [None, "2"])
+def test_branches_without_main_are_refused_by_name(known: str | None) -> None:
+    """REPO-5."""
+    with pytest.raises(Refused) as raised:
+        publish.standing(known, RemoteLook(None, ("refs/heads/master", "refs/tags/v1")), is_ancestor)
+    assert raised.value.kind == "not-a-soul" and raised.value.rule == "REPO-5"
+    assert "master" in raised.value.message and raised.value.exit_code == 3
+
+
+def test_tags_alone_are_no_branches() -> None:
+    """REPO-5: a remote with no branch at all is an empty soul."""
+    assert publish.standing(None, RemoteLook(None, ("refs/tags/v1",)), is_ancestor) is Standing.EMPTY
+
+
+@pytest.mark.parametrize(
+    ("known", "tip", "verdict"),
+    [
+        ("2", "2", Main.KEEP),
+        (None, None, Main.KEEP),
+        (None, "2", Main.ACCEPT),
+        ("2", "3", Main.ACCEPT),
+        ("3", "2", Main.PUT_BACK),
+        ("3", "x", Main.PUT_BACK),
+        ("3", None, Main.PUT_BACK),
+    ],
+)
+def test_what_becomes_of_a_main_that_a_person_moved(known: str | None, tip: str | None, verdict: Main) -> None:
+    """REPO-7."""
+    assert publish.main_moved(known, tip, is_ancestor) is verdict
+
+
+TIPS = st.sampled_from(sorted(LINE))
+
+
+@given(st.none() | TIPS, TIPS)
+def test_only_what_makes_history_grow_may_be_pushed(expected: str | None, new: str) -> None:
+    """REPO-3, COMMIT-2: the protocol itself knows no fast-forward."""
+    if expected is None or is_ancestor(expected, new):
+        assert publish.may_push(expected, new, is_ancestor) == Push(expected, new)
+    else:
+        with pytest.raises(ValueError, match="descend"):
+            publish.may_push(expected, new, is_ancestor)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "rule"),
+    [
+        (publish.rewritten("1" * 40, "2" * 40), "rewritten", "REPO-4"),
+        (publish.not_a_soul(["main.py", "b", "c", "d"]), "not-a-soul", "REPO-5"),
+    ],
+)
+def test_each_refusal_says_which_rule_what_is_safe_and_what_to_type(error: Refused, kind: str, rule: str) -> None:
+    """REPO-4, REPO-5."""
+    assert (error.kind, error.rule) == (kind, rule)
+    assert "Nothing was" in error.advice
+
+
+def test_the_refusals_name_what_was_found() -> None:
+    """REPO-4, REPO-5: not more than three names, and both tips."""
+    assert "main.py, b, c" in publish.not_a_soul(["main.py", "b", "c", "d"]).message
+    assert "1111111111" in publish.rewritten("1" * 40, "2" * 40).message
