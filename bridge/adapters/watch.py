@@ -49,6 +49,10 @@ _CHANGES: list[type[FileSystemEvent]] = [
 # The only place where the library tells that events were dropped, or that watches could not be set again.
 _LOGGERS = ("watchdog.observers.inotify_c", "watchdog.observers.inotify")
 
+for _name in _LOGGERS:
+    # It complains when it is stopped while it begins: nobody's business, where nobody keeps a log.
+    logging.getLogger(_name).addHandler(logging.NullHandler())
+
 # While nothing is watched, everything is looked at so often; while only some folders are not, so often (seconds).
 BLIND = 5.0
 PARTLY_BLIND = 60.0

@@ -125,12 +125,14 @@ Ask = Callable[[dict[str, Any], float], dict[str, Any] | None]
 @dataclass
 class Holder:
     """Runs a command under the lease. ask: has the owner of the soul do something, within so many seconds (None: there
-    is no owner now). start: starts the command. stopped: whether a person wants it to end."""
+    is no owner now). start: starts the command. stopped: whether it is wanted to end. grace: seconds that it has then.
+    """
 
     ask: Ask
     start: Callable[[], Child]
     clock: Ticks
     stopped: Callable[[], bool] = lambda: False
+    grace: float = GRACE
     _renews: float = 0.0
     _stops: float = 0.0
 
@@ -150,7 +152,7 @@ class Holder:
                 self._try({"command": "consolidate note", "id": id, "group": child.group}, RENEWING)
                 lost = self._watch(child, id)
             finally:
-                code = child.end(GRACE)
+                code = child.end(self.grace)
         finally:
             problem = self._end(id)
         if lost is not None:

@@ -7,6 +7,7 @@ import contextlib
 import faulthandler
 import os
 import signal
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,11 +23,12 @@ from bridge.app.daemon import Daemon
 from bridge.app.inbox import Inbox
 from bridge.app.keeping import Beat, NotedFacts, NotedRemote, Setback
 from bridge.app.life import Life
+from bridge.app.nightly import Nightly
 from bridge.app.reads import Reads
 from bridge.app.reporting import KINDS, Reporter, resumed
 from bridge.app.soul import Soul
 from bridge.app.tending import Asked, Outside, Tender
-from bridge.commands import wiring
+from bridge.commands import consolidating, wiring
 from bridge.commands.context import Context
 from bridge.core.errors import SoulError, Transient, Unusable
 from bridge.core.instants import iso
@@ -42,9 +44,19 @@ class Running:
     daemon: Daemon
     server: control.Server
     beat: Beat
+    nightly: Nightly | None = None
 
     def stop(self) -> None:
-        """Ask for the end: nobody is answered any more, what is unsettled is recorded, one push is tried."""
+        """Ask for the end: a consolidation is stopped, nobody is answered any more, what is unsettled is recorded, one
+        push is tried."""
+        if self.nightly is not None and self.nightly.busy:
+            threading.Thread(target=self._stop, name="stopping", daemon=True).start()
+        else:
+            self._stop()
+
+    def _stop(self) -> None:
+        if self.nightly is not None:
+            self.nightly.stop()
         self.server.close()
         self.daemon.stop()
 
@@ -150,7 +162,7 @@ def start(all_settings: list[config.Settings], context: Context) -> list[Running
     souls: list[Running] = []
     try:
         for settings in all_settings:
-            souls.append(_one(settings, context))
+            souls.append(_one(settings, context, scheduled=False))
     except BaseException:
         for soul in souls:
             soul.close()
@@ -171,7 +183,7 @@ def stop(souls: list[Running]) -> None:
         soul.close()
 
 
-def _one(settings: config.Settings, context: Context) -> Running:
+def _one(settings: config.Settings, context: Context, scheduled: bool = True) -> Running:
     places = context.places
     lock = wiring.lock_of(settings, places)
     lock.acquire()
@@ -196,10 +208,11 @@ def _one(settings: config.Settings, context: Context) -> Running:
         )
         server = control.Server(places.control_socket(settings.agent), _answer(inbox, soul), lock)
         server.start()
+        nightly = consolidating.nightly(settings, context) if settings.consolidation and scheduled else None
     except BaseException:
         let_go()
         raise
-    return Running(opened, daemon, server, beat)
+    return Running(opened, daemon, server, beat, nightly)
 
 
 def _report(reporter: Reporter, state: Path, reads: Reads) -> Callable[[Life], None]:

@@ -7,13 +7,13 @@ import os
 import platform
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bridge import __version__
-from bridge.adapters import config, control, hosts, keys
+from bridge.adapters import child, config, control, hooks, hosts, keys
 from bridge.adapters.events import Events
 from bridge.adapters.lock import Lock
 from bridge.adapters.remote import Access, Remote
@@ -32,6 +32,7 @@ from bridge.core.errors import Refused
 PRIVATE = "soul-bridge"  # our folder in the git directory
 MATERIALISED = "materialised"  # in the state directory: the commit the checkout was last brought to whole
 MARK = "checkout"  # in the state directory: the id that the checkout must carry
+HOOKS_END = 5.0  # seconds that hooks have to come to their end when a soul is closed
 ANSWERED = 900.0  # seconds for a daemon to do what a command asks
 
 
@@ -81,6 +82,7 @@ def open_soul(settings: config.Settings, context: Context, lock: Lock, *, create
     private.mkdir(mode=0o700, exist_ok=True)
     seen = Seen(private / "seen.db")
     reads = Reads(clock)
+    facts, end_hooks = _facts(settings, context)
     soul = Soul(
         agent=settings.agent,
         body=settings.body,
@@ -89,7 +91,7 @@ def open_soul(settings: config.Settings, context: Context, lock: Lock, *, create
         remote=_remote(settings, context, repo),
         tree=Tree(settings.soul, private, clock, _mark(settings, places, private), reads=reads.ours),
         clock=clock,
-        facts=Events(places.events_file(settings.agent), settings.agent, settings.body, clock),
+        facts=facts,
         limits=limits(settings),
         host=platform.node() or None,
         version=__version__,
@@ -97,15 +99,35 @@ def open_soul(settings: config.Settings, context: Context, lock: Lock, *, create
     )
     if mended:
         repairing.begin_again(soul, _first_line(places.state_dir(settings.agent) / MATERIALISED))
-    return Opened(soul, lock, settings, _closing(soul, seen, repo, lock), reads)
+    return Opened(soul, lock, settings, _closing(soul, seen, repo, lock, end_hooks), reads)
 
 
-def _closing(soul: Soul, seen: Seen, repo: Repo, lock: Lock) -> Callable[[], None]:
+def _facts(settings: config.Settings, context: Context) -> tuple[ports.Facts, Callable[[], None]]:
+    """Where facts go, a person's programs on the way; and what lets those come to their end."""
+    events = Events(context.places.events_file(settings.agent), settings.agent, settings.body, context.clock)
+    if not settings.hooks:
+        return events, lambda: None
+
+    def start(command: Sequence[str], content: bytes) -> child.Child:
+        descriptor = child.fed(content)
+        try:
+            # What it prints is no answer of ours.
+            return child.start(command, settings.soul, child.environment(), stdin=descriptor, stdout=2)
+        finally:
+            os.close(descriptor)
+
+    told = {"agent": settings.agent, "body": settings.body}
+    found = hooks.Hooks(events, settings.hooks, start, context.clock, lambda words: context.say(words), told)
+    return found, lambda: found.close(HOOKS_END)
+
+
+def _closing(soul: Soul, seen: Seen, repo: Repo, lock: Lock, end_hooks: Callable[[], None]) -> Callable[[], None]:
     def close() -> None:
         soul.remote.close()
         seen.close()
         repo.close()
         lock.release()
+        end_hooks()
 
     return close
 
