@@ -115,6 +115,19 @@ def _completion(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shell", metavar="SHELL", choices=SHELLS, help="bash, zsh or fish")
 
 
+def _service(parser: argparse.ArgumentParser) -> None:
+    below = _actions(
+        parser,
+        {
+            "install": "write the unit, enable and start it, and see a whole pass of it",
+            "uninstall": "stop it and take every trace of it away, the soul and the keys excepted",
+            "status": "whether it is installed, enabled and running, and what it said last",
+        },
+    )
+    for one in below.values():
+        one.add_argument("--system", action="store_true", help="for the whole machine, as root, instead of this user")
+
+
 def _lease(parser: argparse.ArgumentParser) -> None:
     _actions(
         parser,
@@ -205,6 +218,8 @@ COMMANDS = (
     Command("host", "host", "on a server of your own: repositories, and the keys that open them",
             ("host init kaoru.soul.git", "host authorize kaoru.soul.git 'ssh-ed25519 AAAA… kaoru.laptop'",
              "host revoke kaoru.laptop"), _host),
+    Command("service", "service", "the daemon as a service of systemd",
+            ("service install", "service status kaoru", "service install kaoru --system"), _service),
     Command("demo", "demo", "two bodies and a git host in a temporary directory, working before your eyes", ("demo",)),
     Command("completion", "completion", "a script that completes this program's words in a shell",
             ("completion bash", "completion fish"), _completion),

@@ -23,7 +23,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built from a copy so that nothing is left beside the sources."""
     place = tmp_path_factory.mktemp("build")
     ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
-    for name in ("bridge", "spec"):
+    for name in ("bridge", "spec", "systemd"):
         shutil.copytree(ROOT / name, place / name, symlinks=True, ignore=ignored)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, place)
@@ -42,12 +42,14 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def test_the_wheel_holds_every_module_and_every_schema(wheel: Path) -> None:
+def test_the_wheel_holds_every_module_schema_and_unit(wheel: Path) -> None:
     held = set(zipfile.ZipFile(wheel).namelist())
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "bridge").rglob("*.py")}
     schemas = {f"bridge/schemas/{path.name}" for path in (ROOT / "spec" / "schemas").glob("*.json")}
+    units = {f"bridge/units/{path.relative_to(ROOT / 'systemd')}" for path in (ROOT / "systemd").rglob("*.service")}
     assert schemas
-    assert (modules | schemas | {"bridge/py.typed"}) - held == set()
+    assert len(units) == 2
+    assert (modules | schemas | units | {"bridge/py.typed"}) - held == set()
 
 
 def test_the_wheel_holds_nothing_but_the_program(wheel: Path) -> None:

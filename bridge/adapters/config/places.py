@@ -68,6 +68,16 @@ class Places:
         """Where a running daemon answers."""
         return self.state / agent / "control.sock"
 
+    def environment(self, *, system: bool = False) -> dict[str, str]:
+        """What has to be in the environment of another program of ours, so that it finds these same places."""
+        if self.keys == self.config.parent / "keys":
+            return {"SOUL_BRIDGE_HOME": str(self.config.parent)}
+        if system:
+            return {}  # systemd names its directories
+        own = {"XDG_CONFIG_HOME": self.config.parent, "XDG_STATE_HOME": self.state.parent}
+        usual = {"XDG_CONFIG_HOME": self.home / ".config", "XDG_STATE_HOME": self.home / ".local" / "state"}
+        return {name: str(path) for name, path in own.items() if path != usual[name]}
+
     def expand(self, text: str) -> Path:
         """A path of the configuration with `~` replaced."""
         return self.home / text[1:].lstrip("/") if text == "~" or text.startswith("~/") else Path(text)
