@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from bridge.core import errors
+
+MOST_MEMORY = 1 << 30  # bytes of address space that a child may have
 
 # What a child may know of the world around it; all of GIT_*, SSH_*, LD_* and XDG_* stays behind.
 _KEPT = ("PATH", "TMPDIR")
@@ -55,6 +58,9 @@ _SETTINGS = (
     "core.excludesFile=/dev/null",
     "core.alternateRefsCommand=false",
     "core.commitGraph=false",
+    "core.bigFileThreshold=16m",  # larger blobs go through a child in pieces
+    "core.packedGitWindowSize=32m",
+    "core.packedGitLimit=256m",
     "advice.graftFileDeprecated=false",  # an empty graft file is named on purpose, which git would comment on
     "core.protectHFS=true",
     "core.protectNTFS=true",
@@ -188,7 +194,7 @@ def start_git(
 ) -> subprocess.Popen[bytes]:
     """A running git child with a pipe to its stdin; end it with `end`. Raises Unusable when there is no git."""
     try:
-        return subprocess.Popen(
+        child = subprocess.Popen(
             git_command(args),
             env=dict(environment),
             cwd=cwd,
@@ -199,6 +205,17 @@ def start_git(
         )
     except FileNotFoundError as error:
         raise errors.Unusable("the program git was not found on PATH", advice="install git") from error
+    _bound(child.pid)
+    return child
+
+
+def _bound(pid: int) -> None:
+    """Let a child fail rather than take all memory: some KiB of a pack may stand for any number of GiB."""
+    if hasattr(resource, "prlimit"):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            _, hard = resource.prlimit(pid, resource.RLIMIT_AS)
+            most = MOST_MEMORY if hard == resource.RLIM_INFINITY else min(MOST_MEMORY, hard)
+            resource.prlimit(pid, resource.RLIMIT_AS, (most, hard))
 
 
 def end(child: subprocess.Popen[bytes]) -> None:

@@ -7,6 +7,7 @@ order never meets a commit too late. Ranks are found once per commit and program
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import re
 from collections.abc import Collection, Iterable, Iterator
@@ -18,8 +19,17 @@ from bridge.core.model import Commit, Touch
 
 _PERSON = re.compile(rb"(?P<name>.*?)\s*(?:<.*)?\Z", re.DOTALL)
 _TIME = re.compile(rb"(-?\d{1,18})(?:\s+[-+]?\d+)?\s*\Z")
+# Encodings that people's tools have declared; of all that Python knows, some take for ever and some raise anything.
+_ENCODING = re.compile(
+    r"(us-?)?ascii|utf-?(8|16)|latin-?\d+|iso-?8859-?\d+|iso-2022-(jp|kr)|(windows-?|cp)\d{3,4}|euc-?(jp|kr|cn)"
+    r"|(shift[-_]?|s)jis|gbk|gb2312|gb18030|big5|koi8-?[ru]",
+    re.IGNORECASE,
+)
 _LAST = 253_402_300_799  # the last second of the year 9999: later times cannot be shown
 _PARENT, _OTHER, _STALE = 1, 2, 4
+LONGEST_MESSAGE = 1 << 20  # bytes of a message that are read; the rest stays in history
+_LARGE = 1 << 16  # bytes of a commit beyond which it is read once
+_KEPT = 256  # such commits kept at hand
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +45,20 @@ class History:
         self._store = store
         self._trees = trees
         self._nodes: dict[str, _Node] = {}
+        self._large: dict[str, Commit] = {}
         self._range: tuple[str, str, frozenset[str]] = ("", "", frozenset())
 
     def info(self, oid: str) -> Commit:
         """A commit. Raises Refused(kind="internal") when it is not here, damaged or not a commit."""
-        return parse(oid, self._store.read("commit", oid))
+        known = self._large.get(oid)
+        if known is None:
+            raw = self._store.read("commit", oid)
+            known = parse(oid, raw)
+            if len(raw) > _LARGE:
+                self._large[oid] = known
+                if len(self._large) > _KEPT:
+                    del self._large[next(iter(self._large))]
+        return known
 
     def bases(self, one: str, other: str) -> list[str]:
         """Best common ancestors: newest first, then lowest id."""
@@ -221,7 +240,7 @@ def parse(oid: str, raw: bytes) -> Commit:
         tuple(parents),
         seconds,
         _text(name, encoding),
-        _text(message, encoding),
+        _text(message[:LONGEST_MESSAGE], encoding),
     )
 
 
@@ -236,7 +255,7 @@ def compose(tree: str, parents: Iterable[str], author: str, mail: str, message: 
 
 
 def _text(raw: bytes, encoding: str) -> str:
-    try:
-        return raw.decode(encoding)
-    except (UnicodeDecodeError, LookupError):
-        return raw.decode("utf-8", "replace")
+    if _ENCODING.fullmatch(encoding):
+        with contextlib.suppress(UnicodeError, LookupError):
+            return raw.decode(encoding)
+    return raw.decode("utf-8", "replace")

@@ -6,6 +6,7 @@ ever; TREE-7 keeps them in history and decides alone what reaches the disk.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
@@ -13,7 +14,7 @@ import select
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -35,9 +36,9 @@ def index_pack(git_dir: Path, chunks: Iterable[bytes], *, deadline: float = 600.
     """
     environment = gitenv.skeleton(git_dir)
     strict = _strict(str(git_dir))
-    with tempfile.TemporaryFile() as words:
+    with _aside(git_dir / "objects") as place, tempfile.TemporaryFile() as words:
         child = gitenv.start_git(
-            ["index-pack", "--stdin", "--fix-thin", strict],
+            ["index-pack", "--stdin", "--fix-thin", strict, str(place / "new.pack")],
             environment,
             stdout=subprocess.DEVNULL,
             stderr=words.fileno(),
@@ -50,7 +51,33 @@ def index_pack(git_dir: Path, chunks: Iterable[bytes], *, deadline: float = 600.
         finally:
             gitenv.end(child)
         _judge(code, _tail(words))
-    settle(git_dir / "objects" / "pack")
+        _take_in(place, git_dir / "objects" / "pack")
+
+
+@contextlib.contextmanager
+def _aside(objects: Path) -> Iterator[Path]:
+    """An empty folder for a pack that nobody has checked yet, gone afterwards with whatever is in it: what is refused
+    again and again must not fill the disk. Its name is one that git's own prune clears away."""
+    place = objects.resolve() / "tmp_objdir-soul-bridge"
+    try:
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir()
+        yield place
+    except OSError as error:
+        raise errors.Transient(f"no room for what is received: {error.strerror}", kind="disk") from error
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _take_in(place: Path, packs: Path) -> None:
+    """Give a checked pack its name among the others, durable; the index last, for it makes the pack one."""
+    with (place / "new.pack").open("rb") as file:
+        file.seek(-20, os.SEEK_END)
+        name = f"pack-{file.read().hex()}"
+    for ending in (".pack", ".rev", ".idx"):
+        with contextlib.suppress(FileNotFoundError):
+            (place / f"new{ending}").rename(packs / f"{name}{ending}")
+    settle(packs)
 
 
 def _feed(child: subprocess.Popen[bytes], chunks: Iterable[bytes], limit: int | None) -> None:
@@ -83,6 +110,13 @@ def _judge(code: int, words: str) -> None:
         raise errors.Transient(f"no room for what was received: {words}", kind="disk")
     if "early EOF" in words:
         raise errors.Transient("the pack that was received ends too early; nothing of it was kept")
+    if "Out of memory" in words:
+        raise errors.Refused(
+            f"what was received unpacks to more than any soul holds: {words}",
+            kind="rejected",
+            rule="TREE-6",
+            advice="nothing of it was kept; look at what was pushed last, with `git log --stat` on the remote's host",
+        )
     if code < 0:
         raise errors.Transient(f"git index-pack was ended by signal {-code}", kind="busy")
     raise errors.Refused(

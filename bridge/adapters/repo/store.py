@@ -27,6 +27,7 @@ _CHUNK = 1 << 20
 _SPILL = 128 << 20  # new objects beyond this many bytes are written early rather than kept
 _REMEMBERED = 16 << 20  # bytes of small objects kept from earlier reads
 _SMALL = 1 << 20
+LARGEST = 64 << 20  # bytes of a tree or commit; memory would not hold what a larger one unpacks to
 
 
 def configure() -> None:
@@ -93,13 +94,11 @@ class Store:
     def header(self, oid: str) -> tuple[str, int]:
         """Kind and length of an object. Raises Refused(kind="internal") when it is not here or damaged."""
         if oid not in self.new and oid not in self._recent and _OID.match(oid):
-            try:
-                kind, size = self._packs.read_header(pygit2.Oid(hex=oid))
-                return _WORDS[int(kind)], size
-            except (KeyError, pygit2.GitError):
-                pass
-        kind_word, content = self.get(oid)
-        return kind_word, len(content)
+            kind, size = self._packed_header(oid)
+            if kind:
+                return kind, size
+        kind, content = self.get(oid)
+        return kind, len(content)
 
     def get(self, oid: str) -> tuple[str, bytes]:
         """Kind and content of an object. Raises Refused(kind="internal") when it is not here or damaged."""
@@ -110,6 +109,9 @@ class Store:
             return "tree", b""
         if not _OID.match(oid):
             raise ValueError(f"not an object id: {oid!r}")
+        kind, size = self._packed_header(oid)
+        if kind not in ("", "blob") and size > LARGEST:
+            raise damaged(f"object {oid}, a {kind} of {size} bytes, is larger than any of a soul")
         found = self._packed(oid) or self._loose(oid)
         if found is None:
             raise damaged(f"object {oid} is not here")
@@ -146,6 +148,14 @@ class Store:
             return os.stat(self.directory / "pack").st_mtime_ns
         except OSError as error:
             raise damaged(f"the objects cannot be read: {self.directory}/pack: {error.strerror}") from error
+
+    def _packed_header(self, oid: str) -> tuple[str, int]:
+        """Kind and length of an object of a pack, ("", 0) when no pack can tell."""
+        try:
+            kind, size = self._packs.read_header(pygit2.Oid(hex=oid))
+            return _WORDS[int(kind)], size
+        except (KeyError, pygit2.GitError):
+            return "", 0
 
     def _packed(self, oid: str) -> tuple[str, bytes] | None:
         wanted = pygit2.Oid(hex=oid)
