@@ -72,8 +72,7 @@ def build(
         "last_pass": dict(last_pass) if last_pass else None, "last_pull": last_pull, "last_push": last_push,
         "pending": sorted(pending), "held": [dict(item) for item in held], "conflicts": conflicts,
         "lease": dict(lease) if lease else None, "problem": dict(problem) if problem else None,
-        "bodies": [dict(item) for item in bodies], "ignored": ignored,
-        "warnings": list(warnings),
+        "bodies": [dict(item) for item in bodies], "ignored": ignored, "warnings": list(warnings),
     }  # fmt: skip
 
 
