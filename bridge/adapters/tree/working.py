@@ -31,8 +31,8 @@ class Tree:
 
     `known_id`: the id this checkout must carry, None where none is known yet. `folds`: whether names that differ in
     case only are the same here, None to find out. `swap`: how two names change places. `checkpoint` is called with a
-    name before each effect that others can see; a test that raises there has killed the program. `reads` is called with a path before we open
-    its file to read it, so that a watcher can tell our reads from others' (MERGE-12).
+    name before each effect that others can see; a test that raises there has killed the program. `reads` is called
+    with a path before we open its file to read it, so that a watcher can tell our reads from others' (MERGE-12).
     """
 
     def __init__(
