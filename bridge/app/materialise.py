@@ -16,6 +16,7 @@ from bridge.core.errors import Held, Moved
 from bridge.core.model import File, Leftover, SeenEntry, blob_id
 
 PLACING = "placing"  # remembered: the intent
+INDEXED = "indexed"  # remembered: the tree that git's index was last brought to
 UNPLACED = "unplaced"  # remembered: paths of the tree that are never created here, with rule and reason
 WAITING = ("GUARD-3", "the remote removed so much at once that it waits before it is carried out")
 
@@ -63,8 +64,14 @@ def materialise(soul: Soul, order: Order, progress: Progress) -> None:
         return
     tree, done = soul.tree_of(head), soul.seen.recall(DONE) or ""
     left = set(soul.seen.recall(LEFT) or ())
-    if tree == done and not left:
-        return
+    changed = (tree != done or bool(left)) and _bring(soul, order, progress, tree, done, left)
+    before = soul.seen.recall(INDEXED) or done
+    if changed or before != tree:
+        _index(soul, before if before and soul.repo.has(before) else None, tree, left)
+
+
+def _bring(soul: Soul, order: Order, progress: Progress, tree: str, done: str, left: set[str]) -> bool:
+    """Carry it out from the tree `done`; `left` then holds what later passes have to try. False: nothing changed."""
     wanted = {path: soul.repo.entry(tree, path) for path in left.union(soul.repo.diff(done, tree))}
     unplaced = {path: why for path, file in wanted.items() if (why := _unplaceable(path, file)) is not None}
     wanted = {path: file for path, file in wanted.items() if path not in unplaced and _differs(soul, path, file)}
@@ -78,14 +85,22 @@ def materialise(soul: Soul, order: Order, progress: Progress) -> None:
         if _has_to_wait(path, file, aside) or not _place(soul, progress, path, file):
             aside.add(path)
     if tree == done and aside == left and not ready:
-        return
+        return False
     with soul.seen.transaction():
         soul.seen.remember(PLACING, None)
         soul.seen.remember(DONE, tree)
         soul.seen.remember(LEFT, sorted(aside) or None)
         soul.seen.remember(UNPLACED, soul.unplaced or None)
-    never_came = {path for path in aside if path in soul.watching.held and soul.seen.get(path) is None}
-    soul.repo.index(done or None, tree, sorted(never_came.union(soul.unplaced)))
+    left.clear()
+    left.update(aside)
+    return True
+
+
+def _index(soul: Soul, before: str | None, tree: str, left: set[str]) -> None:
+    """git's index follows; where another git held it, the next pass tries again."""
+    never_came = {path for path in left if path in soul.watching.held and soul.seen.get(path) is None}
+    if soul.repo.index(before, tree, sorted(never_came.union(soul.unplaced))):
+        soul.seen.remember(INDEXED, tree)
 
 
 def _differs(soul: Soul, path: str, file: File | None) -> bool:

@@ -108,9 +108,10 @@ class Repo(Protocol):
     def state(self) -> CheckoutState:
         """What a person is doing here with git."""
 
-    def index(self, expected: str | None, new: str, absent: Collection[str] = ()) -> None:
+    def index(self, expected: str | None, new: str, absent: Collection[str] = ()) -> bool:
         """Bring git's index along from tree `expected` to tree `new`: entries equal to `expected` follow, staged ones
-        stay, `absent` ones get skip-worktree. A locked or unknown index is left alone. Never raises."""
+        stay, `absent` ones get skip-worktree. A locked or unknown index is left alone. False: try again, another git
+        held it. Never raises."""
 
     def maintain(self) -> bool:
         """Put what was written in many pieces together, at rest and within a time; whether there was anything to do.

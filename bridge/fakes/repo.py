@@ -167,8 +167,9 @@ class FakeRepo:
     def state(self) -> CheckoutState:
         return self.checkout
 
-    def index(self, expected: str | None, new: str, absent: Collection[str] = ()) -> None:
+    def index(self, expected: str | None, new: str, absent: Collection[str] = ()) -> bool:
         self.indexed = new
+        return True
 
     def maintain(self) -> bool:
         """As `Repo.maintain`: there is nothing to put together in memory."""

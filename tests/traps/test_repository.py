@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -12,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from bridge.adapters.repo import Repo
+from bridge.adapters.seen import Seen
+from bridge.app.materialise import INDEXED
 from tests.real import quick
 from tests.real.fleet import fsck, until
 from tests.real.quick import Body, Fleet
@@ -283,3 +287,23 @@ def test_an_empty_file_in_place_of_the_git_directory_is_damage(laptop: Body, ser
     server.sync()
     assert "has a canoe" in server.entries("memories/MEMORY.md")
     assert laptop.read("notes/tea/sencha.md") == server.read("notes/tea/sencha.md") == "# sencha\n\n70 degrees.\n"
+
+
+def test_an_index_that_could_not_follow_does_not_stay_behind(laptop: Body, server: Body) -> None:
+    """Trap 19; REPO-7: a person's git held its index at the end of a pass; their next commit takes nothing back."""
+    laptop.sync()
+    index = laptop.soul / ".git/index"
+    old, tree = index.read_bytes(), laptop.git("rev-parse", "HEAD^{tree}").strip()
+    server.append("memories/MEMORY.md", "§\nhas a canoe\n")
+    server.sync()
+    laptop.sync()
+    # As after a pass whose last step met a lock: the index is the old one, and it is known to be.
+    index.write_bytes(old)
+    with contextlib.closing(Seen(laptop.private() / "seen.db")) as seen:
+        seen.remember(INDEXED, tree)
+    lock = left(laptop, "index.lock", 0)
+    with contextlib.closing(Repo.open(laptop.soul)) as repo:
+        assert not repo.index(tree, laptop.git("rev-parse", "HEAD^{tree}").strip())
+        lock.unlink()
+    laptop.sync()
+    assert laptop.person("status", "--porcelain") == ""

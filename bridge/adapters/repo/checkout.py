@@ -258,9 +258,9 @@ class Repo:
             reasons.append("another git holds index.lock")
         return CheckoutState(head, "; ".join(reasons))
 
-    def index(self, expected: str | None, new: str, absent: Collection[str] = ()) -> None:
+    def index(self, expected: str | None, new: str, absent: Collection[str] = ()) -> bool:
         """Bring git's index along from tree `expected` to tree `new`; see `Index.follow`. Never raises."""
-        self._index.follow(expected, new, absent)
+        return self._index.follow(expected, new, absent)
 
 
 def _draft(draft: Path) -> None:

@@ -39,6 +39,10 @@ class _Strange(Exception):
     """The index is of a kind that is left alone."""
 
 
+class _Meanwhile(Exception):
+    """Somebody else wrote the index just now."""
+
+
 @dataclass
 class _State:
     """An index in memory. cells: raw entries by name, NUL, stage. racy: those as young as the file itself. skipped:
@@ -61,23 +65,27 @@ class Index:
         self._trees = trees
         self._state = _State()
 
-    def follow(self, expected: str | None, new: str, absent: Collection[str]) -> None:
+    def follow(self, expected: str | None, new: str, absent: Collection[str]) -> bool:
         """Entries that are as in tree `expected` become as in `new`, others are somebody's staged work and stay.
 
         expected: None when it is not known what the index was last brought to; then entries follow whose working
         file is as in `new`, gone ones included. absent: paths that are not in the working files on purpose; they get
         skip-worktree. Paths that git takes into no index (`.git`, `..`) are left out. Nothing happens, and nothing is
-        raised, when the index is locked or strange.
+        raised, when the index is locked or strange. False: it was locked or written by another just then.
         """
         if os.path.lexists(self._path.with_name("index.lock")):
-            return
+            return False
         try:
             self._load()
             changed = self._change(expected, new, set(absent))
             if changed:
                 self._write(changed)
-        except (OSError, errors.SoulError, _Strange):
+        except _Strange:
             self._state = _State()
+        except (OSError, errors.SoulError, _Meanwhile):
+            self._state = _State()
+            return False
+        return True
 
     def _change(self, expected: str | None, new: str, absent: set[str]) -> set[bytes]:
         """Change the cells of what differs; the names of those that did."""
@@ -156,10 +164,11 @@ class Index:
             )
         except (OSError, ValueError):
             return _UNKNOWN_STAT
+        before = os.fstat(handle)
+        if not stat.S_ISREG(before.st_mode) or before.st_size > _LARGEST:
+            os.close(handle)
+            return _UNKNOWN_STAT
         with os.fdopen(handle, "rb") as opened:
-            before = os.fstat(handle)
-            if not stat.S_ISREG(before.st_mode) or before.st_size > _LARGEST:
-                return _UNKNOWN_STAT
             content = opened.read()
             if _stat(before) != _stat(os.fstat(handle)):
                 return _UNKNOWN_STAT
@@ -201,7 +210,7 @@ class Index:
     def _write(self, changed: set[bytes]) -> None:
         """Write the index through its lock. What was as young as the old file must not look settled by the new one.
 
-        Raises _Strange when somebody else wrote it meanwhile.
+        Raises _Meanwhile when somebody else wrote it.
         """
         state = self._state
         self._settle(state.racy - changed)
@@ -209,7 +218,7 @@ class Index:
         content = serialise(state.cells.values(), state.kept)
         with locked(self._git_dir, self._path, content, attempts=1) as lock:
             if self._mark() != state.mark:
-                raise _Strange("written meanwhile")
+                raise _Meanwhile
             state.mark = _mark(os.lstat(lock))
             lock.rename(self._path)
         limit = _seconds(state.mark)
