@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bridge.app import publishing, sync
+from bridge.app.joining import remember_identity
 from bridge.app.recording import changed, describe
 from bridge.app.soul import MAIN, Order, Soul
 from bridge.app.standing import keep, stand_off
@@ -61,22 +62,22 @@ def _sides(soul: Soul, known: str, head: str, theirs: str) -> dict[str, Any]:
 
 def _accept(soul: Soul, choice: str, known: str, head: str, theirs: str) -> None:
     """Build what main becomes, keep what it was under a ref, move it; the remote's new tip is what we know now."""
-    if choice == "merge":
-        if not soul.repo.bases(head, theirs):
-            raise Refused(
-                "the two histories have no commit in common, and a soul has one root only",
-                kind="rewritten",
-                rule="REPO-6",
-                advice="Use `soul-bridge accept-remote --theirs`: what was never published is applied again on theirs.",
-            )
-        result = publishing.merge_commit(soul, head, theirs)[0]
-    else:
-        result = _again_on(soul, known, head, theirs)
-    soul.repo.flush()
-    stand_off(soul)
-    keep(soul, head)
-    soul.repo.move(MAIN, head, result)
+    if choice == "merge" and not soul.repo.bases(head, theirs):
+        raise Refused(
+            "the two histories have no commit in common, and a soul has one root only",
+            kind="rewritten",
+            rule="REPO-6",
+            advice="Use `soul-bridge accept-remote --theirs`: what was never published is applied again on theirs.",
+        )
     with soul.seen.transaction():
+        # Where the two disagree about the id, bodies that went on with theirs would undo ours for ever, and we theirs.
+        remember_identity(soul, soul.tree_of(theirs), anew=True)
+        merged = publishing.merge_commit(soul, head, theirs)[0] if choice == "merge" else None
+        result = merged or _again_on(soul, known, head, theirs)
+        soul.repo.flush()
+        stand_off(soul)
+        keep(soul, head)
+        soul.repo.move(MAIN, head, result)
         soul.seen.remember("main", result)
         soul.seen.remember(publishing.REMOTE, theirs)
         soul.seen.remember("behind", None)

@@ -42,10 +42,12 @@ def first_contact(soul: Soul, progress: Progress, look: RemoteLook) -> None:
         remember_identity(soul, tree)
 
 
-def remember_identity(soul: Soul, published: str) -> None:
-    """The id in a published tree is the soul's for ever (MERGE-5)."""
-    if soul.seen.recall(IDENTITY) is None:
-        soul.seen.remember(IDENTITY, identity.id_of(soul.content(soul.repo.entry(published, identity.PATH))))
+def remember_identity(soul: Soul, published: str, anew: bool = False) -> None:
+    """The id in a published tree is the soul's for ever (MERGE-5); `anew`: a person accepted another history."""
+    known = soul.seen.recall(IDENTITY)
+    if known is None or anew:
+        found = identity.id_of(soul.content(soul.repo.entry(published, identity.PATH)))
+        soul.seen.remember(IDENTITY, found or known)
 
 
 def _join(soul: Soul, progress: Progress, head: str | None, theirs: str) -> None:

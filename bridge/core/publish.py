@@ -15,7 +15,6 @@ from bridge.core.model import RemoteLook
 MAIN = "refs/heads/main"
 KEEP = "refs/soul-bridge/keep/"
 LOOKS_BEFORE_FORWARD = 2  # a remote that stands behind is believed at the second look (REPO-4)
-PUSHES_A_PASS = 3
 
 
 class Standing(enum.Enum):

@@ -84,6 +84,6 @@ def roll_back(world: World, body: SimBody, back: int) -> None:
         target = parents[0] if parents else target
     if target != tip:
         world.rolled_back = True
-        world.server.rewriting = True
+        world.server.rewriting, world.server.identity = True, None
         world.server.move(MAIN, tip, target)
         world.server.rewriting = False
