@@ -29,13 +29,18 @@ def exchange(soul: Soul, progress: Progress) -> None:
     Raises Transient and Refused for what the remote said; what could be merged is on main by then. Sets
     progress.moved when the race was lost: the next pass looks again.
     """
+    refused, known = None, soul.seen.recall(REMOTE)
     if ahead(soul):
         try:
-            _push(soul, progress, soul.seen.recall(REMOTE), soul.head() or "")
+            _push(soul, progress, known, soul.head() or "")
             return
         except Moved:
             pass
+        except Refused as error:
+            refused = error  # a key that may only read is told before the tip is: others may have written
     theirs, expected = _theirs(soul, progress, _fetch(soul, progress))
+    if refused is not None and theirs == known:
+        raise refused
     try:
         _integrate(soul, progress, theirs, expected)
     except StandOff:

@@ -15,6 +15,7 @@ from tests.real.quick import Body, Fleet
 
 MEMORY = "memories/MEMORY.md"
 NOTE = "notes/tea/sencha.md"
+SECOND = 1.1  # committer times are whole seconds
 
 
 def entries(*texts: str) -> str:
@@ -22,10 +23,10 @@ def entries(*texts: str) -> str:
     return "\n§\n".join(texts) + "\n"
 
 
-def apart(first: Body, second: Body) -> None:
-    """What both wrote meets: first is published, second merges, and both see the result."""
+def apart(first: Body, second: Body, between: float = 0.0) -> None:
+    """What both wrote meets: first is published, second merges (seconds later), and both see the result."""
     first.sync()
-    time.sleep(1.1)  # committer times are whole seconds
+    time.sleep(between)
     second.sync()
     first.sync()
     second.sync()
@@ -135,7 +136,7 @@ def test_a_version_that_lost_is_shown_and_comes_back_by_name(laptop: Body, serve
     """Trap 29; MERGE-6: nothing is dropped silently; one command brings it back."""
     laptop.write(NOTE, "# sencha\n\n60 degrees.\n")
     server.write(NOTE, "# sencha\n\n80 degrees.\n")
-    apart(laptop, server)
+    apart(laptop, server, SECOND)
     assert laptop.read(NOTE) == "# sencha\n\n80 degrees.\n"
     assert listed(laptop, NOTE) == listed(server, NOTE) == ["# sencha\n\n60 degrees.\n"]
     (one,) = server.json("conflicts")
@@ -166,7 +167,6 @@ def test_a_conflict_that_was_solved_is_not_raised_again(laptop: Body, server: Bo
     with server.offline():
         server.sync(code=5)
     mine = server.tip()
-    time.sleep(1.1)
     server.sync()
     count = len(server.json("conflicts"))
     for number in range(3):
@@ -210,7 +210,7 @@ def test_a_file_of_an_incoming_name_is_no_obstacle(laptop: Body, server: Body, f
     """Trap 36: both made the same name, neither knew; nothing is overwritten, the older version is listed."""
     laptop.write("notes/new.md", "# new\n\nfrom the laptop\n")
     server.write("notes/new.md", "# new\n\nfrom the server\n")
-    apart(laptop, server)
+    apart(laptop, server, SECOND)
     fleet.agree()
     assert laptop.read("notes/new.md") == "# new\n\nfrom the server\n"
     assert listed(laptop, "notes/new.md") == ["# new\n\nfrom the laptop\n"]
