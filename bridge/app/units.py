@@ -37,15 +37,14 @@ ProtectSystem=no
 ProtectHome=no
 PrivateTmp=no
 PrivateDevices=no
-PrivateIPC=no
+PrivateMounts=no
 ProtectClock=no
 ProtectControlGroups=no
 ProtectHostname=no
-ProtectKernelLogs=no
 ProtectKernelModules=no
-ProtectKernelTunables=no
 ProtectProc=default
 ProcSubset=all
+CapabilityBoundingSet=~
 """
 
 
