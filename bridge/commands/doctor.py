@@ -1,23 +1,186 @@
-"""`doctor`: checks everything from the configuration to write access, each with its remedy."""
+"""`doctor`: checks everything from the configuration to write access, each line with its remedy."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
 
-from bridge.adapters import keys
+from bridge.adapters import config, hosts, keys, lock, machine
+from bridge.adapters.remote import Remote
+from bridge.adapters.repo import Repo
+from bridge.adapters.systemd import Systemd
+from bridge.adapters.tree import Tree
+from bridge.adapters.tree.place import folding
+from bridge.app import doctor, doctor_service, pause, status
+from bridge.app.diagnosis import Finding, Patient
+from bridge.app.doctor import Row
+from bridge.commands import wiring
 from bridge.commands.context import Context
-from bridge.core.errors import SoulError
+from bridge.commands.init import NothingYet
+from bridge.core import address
+from bridge.core.errors import Refused, Unusable
+from bridge.core.model import Presence, RemoteLook
+from bridge.core.words import readable
+
+UNKNOWN = "0" * 40
+MARKS = {"ok": "ok  ", "warn": "warn", "fail": "FAIL"}
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
-    """Print the checks; 1 if any fails."""
-    rows = []
+    """Print every check; 1 if any fails. Nothing is changed, here or at the remote."""
     try:
         settings = context.settings(arguments.agent)
-        rows.append({"check": "configuration", "state": "ok", "message": "it can be used", "remedy": ""})
-        key = keys.load(settings.key, settings.soul)
-        rows.append({"check": "key", "state": "ok", "message": key.fingerprint, "remedy": ""})
-    except SoulError as error:
-        rows.append({"check": "start", "state": "fail", "message": error.message, "remedy": error.advice})
-    context.answer(rows, "\n".join(f"{row['state']:<4}  {row['check']}: {row['message']}" for row in rows))
-    return int(any(row["state"] == "fail" for row in rows))
+    except Unusable as error:
+        rows = [Row("configuration", "fail", error.message, _correct(arguments.agent, context, error))]
+    else:
+        path = context.places.config_file(settings.agent)
+        rows = [Row("configuration", "ok", str(path), "")]
+        with _patient(settings, context) as patient:
+            rows += doctor.run(patient)
+    context.answer([asdict(row) for row in rows], "\n".join(_words(row) for row in rows))
+    return int(any(row.state == "fail" for row in rows))
+
+
+def _correct(named: str | None, context: Context, error: Unusable) -> str:
+    known = config.agents(context.places)
+    if error.kind == "usage":
+        return f"soul-bridge doctor {known[0]}" if known else error.advice
+    agent = named or (known[0] if len(known) == 1 else None)
+    if agent is None or agent not in known:
+        return error.advice
+    if error.advice.startswith("chmod "):
+        return error.advice
+    return f"${{EDITOR:-vi}} {context.places.config_file(agent)}"
+
+
+def _words(row: Row) -> str:
+    lines = readable(f"{row.check}: {row.message}").split("\n")
+    lines = [f"{MARKS[row.state]}  {lines[0]}", *(f"      {line}" for line in lines[1:])]
+    if row.remedy:
+        first, *rest = readable(row.remedy).split("\n")
+        lines += [f"      -> {first}", *(f"         {line}" for line in rest)]
+    return "\n".join(lines)
+
+
+@contextlib.contextmanager
+def _patient(settings: config.Settings, context: Context) -> Iterator[Patient]:
+    """One soul, its files and its way to the remote; nothing of it is locked, a daemon may go on."""
+    places, repo, problem = context.places, None, None
+    try:
+        repo = Repo.open(settings.soul)
+    except Refused as error:
+        problem = (error.message, error.advice)
+    way = _Way(settings, context)
+    programs = {f"hooks.{name}": command for name, command in settings.hooks.items()}
+    if settings.consolidation:
+        programs["consolidation"] = settings.consolidation.command
+    try:
+        yield Patient(
+            agent=settings.agent,
+            body=settings.body,
+            soul=settings.soul,
+            key=settings.key,
+            known_hosts=places.known_hosts,
+            state=places.state_dir(settings.agent),
+            config=places.config_file(settings.agent),
+            address=address.parse(settings.remote),
+            poll=settings.poll,
+            now=context.clock.now(),
+            machine=machine.Machine(context.clock),
+            checkout=_Checkout(settings, context),
+            way=way,
+            repo=repo,
+            repo_problem=problem,
+            status=status.read(places.status_file(settings.agent)),
+            running=lock.holder(places.lock_file(settings.agent)),
+            paused=pause.is_paused(places.state_dir(settings.agent)),
+            programs=programs,
+            service=partial(_service, settings.agent),
+        )
+    finally:
+        way.close()
+        if repo is not None:
+            repo.close()
+
+
+def _service(agent: str) -> Finding | None:
+    managers = [lambda: Systemd(system=False), lambda: Systemd(system=True)]
+    return doctor_service.examine(agent, managers, lambda: Systemd(system=False).lingers())
+
+
+class _Checkout:
+    """The working files, looked at only."""
+
+    def __init__(self, settings: config.Settings, context: Context) -> None:
+        self._root = settings.soul
+        self._private = settings.soul / ".git" / wiring.PRIVATE
+        known = _line(context.places.state_dir(settings.agent) / wiring.MARK)
+        self._tree = Tree(settings.soul, self._private, context.clock, known)
+
+    def presence(self) -> Presence:
+        return self._tree.presence()
+
+    def leases(self) -> bool:
+        return self._tree.leases()
+
+    def folds(self) -> bool:
+        return folding(self._root)
+
+    def content(self, path: str) -> bytes | None:
+        try:
+            return (self._root / path).read_bytes()
+        except OSError:
+            return None
+
+
+class _Looking(NothingYet):
+    """Has everything, so that nothing is fetched."""
+
+    def has(self, oid: str) -> bool:
+        return True
+
+    def is_ancestor(self, old: str, new: str) -> bool:
+        return True
+
+
+class _Way:
+    """The way to the remote, step by step."""
+
+    def __init__(self, settings: config.Settings, context: Context) -> None:
+        self._settings = settings
+        self._places = context.places
+        self._address = address.parse(settings.remote)
+        self._remote = Remote(wiring.access(settings, context.places), _Looking(), context.clock)
+
+    def key(self) -> keys.Key:
+        return keys.load(self._settings.key, self._settings.soul, self._places.credentials)
+
+    def pinned(self) -> Sequence[str]:
+        known = hosts.KnownHosts(self._places.known_hosts).lookup(self._address.known_host_key_name)
+        return [key.fingerprint for key in known]
+
+    def resolve(self) -> Sequence[str]:
+        return machine.resolve(self._address.host, self._address.port)
+
+    def connect(self) -> None:
+        machine.connect(self._address.host, self._address.port)
+
+    def look(self) -> RemoteLook:
+        return self._remote.fetch([UNKNOWN])
+
+    def probe_write(self) -> None:
+        self._remote.probe_write()
+
+    def close(self) -> None:
+        self._remote.close()
+
+
+def _line(path: Path) -> str | None:
+    try:
+        return path.read_text("ascii").strip() or None
+    except OSError:
+        return None

@@ -1,0 +1,146 @@
+"""The checks of `doctor` that look at the way to the remote, step by step, and at what stands there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from bridge.app import onboarding
+from bridge.app.diagnosis import Finding, Patient, fail, ok, warn
+from bridge.core import identity, layout, publish
+from bridge.core.errors import Refused, SoulError, Transient
+
+BY_ANOTHER_PORT = {"github.com": "ssh.github.com", "gitlab.com": "altssh.gitlab.com"}  # where port 22 is closed
+TYPED = re.compile(r"`([^`]+)`")
+
+
+def key(patient: Patient) -> Finding:
+    """A key that may be used: an ed25519 key, closed to others, this user's, outside the soul (AUTH-2, AUTH-4)."""
+    rotate = f"soul-bridge key rotate {patient.agent} --wait 600"
+    try:
+        found = patient.way.key()
+    except SoulError as error:
+        return fail(error.message, _key_remedy(patient, error, rotate))
+    if patient.machine.exists(patient.key.with_name(patient.key.name + ".next")):
+        return warn(f"{found.fingerprint}; a new key waits beside it", rotate)
+    return ok(found.fingerprint)
+
+
+def _key_remedy(patient: Patient, error: SoulError, rotate: str) -> str:
+    path = shlex.quote(str(patient.key))
+    mode = patient.machine.mode(patient.key)
+    if error.kind == "rule":
+        return f"mv {path} {path}.pub ~/.config/soul-bridge/ && ${{EDITOR:-vi}} {shlex.quote(str(patient.config))}"
+    if mode is None:
+        return f"soul-bridge init {patient.agent}"
+    if patient.machine.foreign(patient.key):
+        return f'sudo chown "$(id -u):$(id -g)" {path}'
+    if mode & 0o077:
+        return f"chmod 600 {path}"
+    return rotate
+
+
+def host_key(patient: Patient) -> Finding:
+    """The host's key is pinned (AUTH-6)."""
+    accept = f"soul-bridge accept-host-key {patient.agent}"
+    try:
+        pinned = patient.way.pinned()
+    except SoulError as error:
+        return fail(error.message, f"mv {shlex.quote(str(patient.known_hosts))} {patient.known_hosts}.old && {accept}")
+    if not pinned:
+        return fail(f"no key of {patient.address.host} is pinned", accept)
+    return ok(f"{patient.address.host}: {', '.join(pinned)}")
+
+
+def name(patient: Patient) -> Finding:
+    """The host's name means an address."""
+    host = patient.address.host
+    try:
+        return ok(f"{host} is {', '.join(patient.way.resolve())}")
+    except SoulError as error:
+        return fail(f"{host} cannot be found: {error.message}", f"getent hosts {host}   # is there a network at all?")
+
+
+def connection(patient: Patient) -> Finding:
+    """The host answers on its port."""
+    address = patient.address
+    try:
+        patient.way.connect()
+    except SoulError as error:
+        other = BY_ANOTHER_PORT.get(address.host) if address.port == 22 else None
+        if other:
+            remote = f"ssh://git@{other}:443/{address.path.lstrip('/')}"
+            edit = f"sed -i 's|^remote:.*|remote: {remote}|' {shlex.quote(str(patient.config))}"
+            return fail(f"{error.message}; it also answers on port 443", edit)
+        return fail(
+            error.message, f"nc -vz {address.host} {address.port}   # is the address right, does the server run?"
+        )
+    return ok(f"{address.host} answers on port {address.port}")
+
+
+def login(patient: Patient) -> Finding:
+    """This body's key opens the repository (AUTH-3); what the remote said is kept for the checks that follow."""
+    try:
+        patient.look = patient.way.look()
+    except SoulError as error:
+        return _refused(patient, error)
+    tip = patient.look.tip
+    return ok(f"the key opens {patient.address.text}, main is at {tip[:8] if tip else 'nothing yet'}")
+
+
+def write_access(patient: Patient) -> Finding:
+    """This body may push (AUTH-3): proved by git's own service for it, without writing anything."""
+    try:
+        patient.way.probe_write()
+    except SoulError as error:
+        return _refused(patient, error)
+    return ok("proved: the server opened its receiving side for this key; nothing was written")
+
+
+def _refused(patient: Patient, error: SoulError) -> Finding:
+    if error.kind == "hostkey":
+        return fail(error.message, f"soul-bridge accept-host-key {patient.agent}")
+    if isinstance(error, Refused) and error.kind in ("auth", "rejected", "not-a-soul"):
+        try:
+            line = patient.way.key().line
+        except SoulError:
+            line = "PUBLIC KEY"
+        where = onboarding.where_to_paste(patient.address, line)
+        return fail(error.message, f"soul-bridge key show {patient.agent}\n{where}")
+    return (warn if isinstance(error, Transient) else fail)(error.message, patient.command("sync"))
+
+
+def soul(patient: Patient) -> Finding | None:
+    """What is at the remote is a soul, and this one (REPO-5, MERGE-5)."""
+    tip = patient.remote_tip()
+    if patient.repo is None or tip is None:
+        return None
+    if not patient.repo.has(tip):
+        return ok("the remote has commits that were not fetched yet; each pass checks them")
+    tree = patient.tree(tip)
+    remote = f"${{EDITOR:-vi}} {shlex.quote(str(patient.config))}   # is `remote` right?"
+    theirs = identity.id_of(patient.blob(tree, identity.PATH))
+    if theirs is None:
+        top = {path.partition("/")[0] for path, _ in patient.repo.files(tree)}
+        if not layout.is_soul(sorted(top), False):
+            return fail("what is at the remote is not a soul", remote)
+        return warn("the soul at the remote does not say who it is", patient.command("sync"))
+    ours = identity.id_of(patient.blob(patient.tree(patient.tip()), identity.PATH))
+    if ours is not None and ours != theirs:
+        return fail(f"the remote is another agent: {theirs}, and here is {ours}", remote)
+    return ok(f"the remote is this soul, {theirs}")
+
+
+def history(patient: Patient) -> Finding | None:
+    """The remote's history only grew since it was last seen (REPO-4)."""
+    known, now = (patient.status or {}).get("remote_tip"), patient.look
+    if patient.repo is None or known is None or now is None or not patient.repo.has(known):
+        return None
+    if now.tip is not None and not patient.repo.has(now.tip):
+        return ok("the remote moved on; the next pass fetches what is new")
+    standing = publish.standing(known, now, patient.repo.is_ancestor)
+    if standing is publish.Standing.REWRITTEN:
+        return fail("the remote's history was rewritten", patient.command("accept-remote"))
+    if standing is publish.Standing.BEHIND:
+        return warn("the remote stands behind what it had (a restored backup?)", patient.command("sync"))
+    return ok("the remote's history only grew")

@@ -1,0 +1,300 @@
+"""The checks of `doctor` that look at the checkout, its git directory and what the daemon says of them."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+from bridge.app import conflicts
+from bridge.app.diagnosis import Finding, Patient, fail, listed, ok, size, span, warn
+from bridge.core import bodies, identity, layout
+from bridge.core.errors import SoulError
+from bridge.core.instants import seconds
+from bridge.core.model import Presence
+
+STALE = 600.0  # seconds after which a lock of git belongs to nobody
+MANY_PACKS = 100
+LARGE = 2 << 30  # bytes: hosts begin to refuse about here
+LATE = 600.0  # seconds
+COUNTED = 10_000  # commits
+TROUBLES = ("GUARD-2", "GUARD-3", "REPO-8")  # rules by which a path waits that a person can end
+ABSENT = {
+    Presence.MISSING: "the checkout is missing: if its disk is not mounted, mount it first",
+    Presence.EMPTY: "the checkout is empty: if its disk is not mounted, mount it first",
+    Presence.FOREIGN: "another repository stands where the checkout should be",
+    Presence.NO_GIT: "the checkout's .git is missing or damaged; a fresh one is fetched, no file is lost",
+}
+
+
+def checkout(patient: Patient) -> Finding:
+    """The checkout, and the one that this body knows (GUARD-2)."""
+    found = patient.checkout.presence()
+    again = f"soul-bridge init {patient.agent}"
+    if found is Presence.FOREIGN:
+        put = f"mv {_word(patient.soul)} {_word(patient.soul)}.other && {again}"
+        return fail(f"{ABSENT[found]} ({patient.soul})", put)
+    if found is not Presence.PRESENT:
+        return fail(f"{ABSENT[found]} ({patient.soul})", again)
+    return ok(str(patient.soul))
+
+
+def owner(patient: Patient) -> Finding | None:
+    """Every file of the checkout and the state belongs to whoever runs this."""
+    for place in (patient.soul, patient.state):
+        foreign = patient.machine.foreign(place)
+        if foreign:
+            command = f'sudo chown -R "$(id -u):$(id -g)" {_word(place)}'
+            return fail(f"belongs to another user: {listed(foreign)}", command)
+    return ok("everything belongs to this user")
+
+
+def writable(patient: Patient) -> Finding | None:
+    """The checkout and the state can be read and written."""
+    for place in (patient.soul, patient.state):
+        space = patient.machine.space(place)
+        if space is not None and space.read_only:
+            command = f'sudo mount -o remount,rw "$(findmnt -n -o TARGET -T {_word(place)})"'
+            return fail(f"the file system of {place} is mounted read-only", command)
+        closed = patient.machine.closed(place)
+        if closed:
+            return fail(f"cannot be read or written: {listed(closed)}", f"chmod -R u+rwX {_word(place)}")
+    return ok("everything can be read and written")
+
+
+def private(patient: Patient) -> Finding | None:
+    """What is nobody else's business cannot be read by others."""
+    wrong = [path for path in (patient.key.parent, patient.state) if (patient.machine.mode(path) or 0) & 0o077]
+    if wrong:
+        return warn(f"others may look into {listed(wrong)}", f"chmod 700 {' '.join(_word(path) for path in wrong)}")
+    return ok("keys and state are closed to others")
+
+
+def git_directory(patient: Patient) -> Finding | None:
+    """A git directory that leans on nothing else and can be read (AUTH-7, REPO-7)."""
+    git = f"git -C {_word(patient.soul)}"
+    info = patient.git_dir / "objects" / "info"
+    leaning = [info / name for name in ("alternates", "http-alternates") if patient.machine.exists(info / name)]
+    if leaning:
+        paths = " ".join(_word(path) for path in leaning)
+        return fail(f"it leans on another object directory: {listed(leaning)}", f"{git} repack -a -d && rm {paths}")
+    if patient.machine.exists(patient.git_dir / "shallow"):
+        fetch = f"GIT_SSH_COMMAND='ssh -i {_word(patient.key)}' {git} fetch --unshallow {patient.address.text}"
+        return fail("its history was cut off (shallow)", fetch)
+    if patient.repo_problem is not None:
+        message, advice = patient.repo_problem
+        return fail(message, advice or f"soul-bridge init {patient.agent}")
+    return None if patient.repo is None else ok("it can be read and leans on nothing else")
+
+
+def replaced(patient: Patient) -> Finding | None:
+    """Nothing shows git another history than ours: such things are passed over here, but not by git."""
+    if patient.repo is None:
+        return None
+    git = f"git -C {_word(patient.soul)}"
+    refs = patient.repo.refs("refs/replace/")
+    if refs:
+        names = " ".join(name.removeprefix("refs/replace/") for name in refs)
+        return warn(f"git shows {len(refs)} replaced objects, which are not obeyed here", f"{git} replace -d {names}")
+    grafts = patient.git_dir / "info" / "grafts"
+    if patient.machine.exists(grafts):
+        return warn("git shows grafted history, which is not obeyed here", f"rm {_word(grafts)}")
+    return ok("git shows the same history")
+
+
+def locks(patient: Patient) -> Finding | None:
+    """No lock of git that nobody holds any more."""
+    stale = [path for path, age in patient.machine.locks(patient.git_dir) if age >= STALE]
+    if stale:
+        return warn(
+            f"left behind by a git that is no more: {listed(stale)}", "rm " + " ".join(_word(path) for path in stale)
+        )
+    return ok("no lock is left behind")
+
+
+def person(patient: Patient) -> Finding | None:
+    """Nobody is in the middle of something with git here (REPO-7)."""
+    if patient.repo is None:
+        return None
+    state, git = patient.repo.state(), f"git -C {_word(patient.soul)}"
+    if state.busy or state.head != "refs/heads/main":
+        files = {"merge": "MERGE_HEAD", "rebase": "rebase-merge", "cherry-pick": "CHERRY_PICK_HEAD"}
+        files |= {"revert": "REVERT_HEAD", "am": "rebase-apply"}
+        going = next((name for name, file in files.items() if patient.machine.exists(patient.git_dir / file)), None)
+        command = f"{git} {going} --abort" if going else f"{git} symbolic-ref HEAD refs/heads/main"
+        return warn(f"passes wait: {state.busy or 'main is not checked out'}", command)
+    return ok("nobody uses git here now")
+
+
+def packs(patient: Patient) -> Finding | None:
+    """A repository of a size that hosts take."""
+    number, octets = patient.machine.packs(patient.git_dir)
+    if octets > LARGE:
+        return warn(
+            f"{size(octets)} of history: hosts refuse more than a few GiB",
+            f"git -C {_word(patient.soul)} count-objects -vH   # then hold large files back: hold_back_over",
+        )
+    if number > MANY_PACKS:
+        return warn(f"{number} packs: everything takes longer", f"git -C {_word(patient.soul)} repack -a -d")
+    return ok(f"{size(octets)} in {number} packs")
+
+
+def fixed(patient: Patient) -> Finding | None:
+    """The fixed files as this version of the rules has them (TREE-2); another version's are left alone (TREE-3)."""
+    tree = patient.tree(patient.tip())
+    if not tree:
+        return None
+    version = layout.version(patient.blob(tree, ".soul-spec.json") or b"")
+    if version is not None and version != layout.SPEC_VERSION:
+        return ok(f"fixed files of version {version}, kept as they are")
+    drifted = [path for path, content in layout.FIXED.items() if patient.blob(tree, path) != content]
+    if drifted:
+        first = drifted[0]
+        text = layout.FIXED[first].decode().replace("\n", "\\n")
+        return warn(
+            f"not as the rules have them: {listed(drifted)}",
+            f"printf {shlex.quote(text)} > {_word(patient.soul / first)} && {patient.command('sync')}",
+        )
+    return ok("as the rules have them")
+
+
+def who(patient: Patient) -> Finding | None:
+    """The soul says who it is (FORM-1, MERGE-5)."""
+    tree = patient.tree(patient.tip())
+    if not tree:
+        return None
+    fields = identity.read(patient.checkout.content(identity.PATH))
+    id = identity.id_of(patient.blob(tree, identity.PATH))
+    if id is None:
+        return fail("no commit says who this soul is", patient.command("log agent.json"))
+    if fields is None or fields.get("id") != id:
+        return warn(
+            "agent.json cannot be read or has another id; the next pass puts the id back", patient.command("sync")
+        )
+    name = fields.get("name")
+    if name != patient.agent:
+        return warn(
+            f"the soul is {name}'s, the configuration calls it {patient.agent}", f"ls -l {_word(patient.config)}"
+        )
+    return ok(f"{name}, {id}")
+
+
+def body(patient: Patient) -> Finding | None:
+    """No other machine uses this body's name (MERGE-9)."""
+    for commit in (patient.remote_tip(), patient.tip()):
+        fields = bodies.read(patient.blob(patient.tree(commit), bodies.path(patient.body)))
+        host = (fields or {}).get("host")
+        if isinstance(host, str) and host and patient.machine.host and host != patient.machine.host:
+            return fail(
+                f"the body {patient.body} is registered for the machine {host}, and this one is {patient.machine.host}",
+                f"soul-bridge init {patient.agent} --take-over   # unless that machine still runs it",
+            )
+        if fields is not None:
+            return ok(f"{patient.body} is this machine")
+    return None
+
+
+def unpushed(patient: Patient) -> Finding | None:
+    """What was recorded has arrived at the remote."""
+    tip, remote = patient.tip(), patient.remote_tip()
+    if patient.repo is None or tip is None:
+        return None
+    if remote is not None and not patient.repo.has(remote):
+        remote = (patient.status or {}).get("remote_tip")
+    if remote is None or not patient.repo.has(remote):
+        return warn("nothing has been published yet", patient.command("sync"))
+    times = [commit.time for commit, _ in zip(patient.repo.log(tip, remote), range(COUNTED), strict=False)]
+    if not times:
+        return ok("everything is published")
+    age = patient.now - min(times)
+    message = f"{len(times)} commits are not published, the oldest for {span(max(age, 0.0))}"
+    return warn(message, patient.command("sync")) if age > LATE else ok(message)
+
+
+def held(patient: Patient) -> Finding | None:
+    """Paths that are set aside, and why (GUARD-5)."""
+    if patient.status is None:
+        return None
+    paths = [f"{one['path']} ({one['rule']}: {one['reason']})" for one in patient.status.get("held", ())]
+    if not paths:
+        return ok("no path is set aside")
+    ends = any(one["rule"] in TROUBLES for one in patient.status["held"])
+    return warn(f"set aside: {listed(paths)}", patient.command("sync --now" if ends else "status"))
+
+
+def lost(patient: Patient) -> Finding | None:
+    """Versions that lost a merge and nobody looked at (MERGE-6)."""
+    if patient.repo is None:
+        return None
+    number = len(conflicts.listed(patient.repo, patient.now))
+    if number:
+        return warn(f"{number} versions lost a merge and can be brought back", patient.command("conflicts"))
+    return ok("no version lost a merge in the last 90 days")
+
+
+def daemon(patient: Patient) -> Finding:
+    """Somebody keeps this soul in sync."""
+    if patient.running is None:
+        return warn("no daemon runs", f"soul-bridge service install {patient.agent}")
+    if patient.paused:
+        return warn("a person stopped the passes", f"soul-bridge resume {patient.agent}")
+    return ok(f"process {patient.running}")
+
+
+def service(patient: Patient) -> Finding | None:
+    """The service is installed and starts by itself."""
+    if patient.service is None:
+        return None
+    try:
+        return patient.service()
+    except SoulError as error:
+        return warn(error.message, f"soul-bridge service install {patient.agent}")
+
+
+def last_pass(patient: Patient) -> Finding:
+    """The remote answered not long ago."""
+    pulled = seconds((patient.status or {}).get("last_pull"))
+    if pulled is None:
+        return warn("the remote has not answered yet", patient.command("sync"))
+    age = patient.now - pulled
+    if age > max(LATE, 10 * patient.poll):
+        return warn(f"the remote last answered {span(age)} ago", patient.command("sync"))
+    return ok(f"the remote answered {span(max(age, 0.0))} ago")
+
+
+def problem(patient: Patient) -> Finding | None:
+    """What the last pass met."""
+    found: dict[str, Any] | None = (patient.status or {}).get("problem")
+    if patient.status is None:
+        return None
+    if found is None:
+        return ok("the last pass met none")
+    commands = {
+        "rewritten": "accept-remote", "hostkey": "accept-host-key", "identity": "status", "not-a-soul": "status",
+    }  # fmt: skip
+    state = warn if found["kind"] in ("network", "disk", "rejected") else fail
+    return state(found["message"], patient.command(commands.get(found["kind"], "sync")))
+
+
+def hints(patient: Patient) -> Finding | None:
+    """What keeps the daemon from noticing changes at once."""
+    if patient.status is None or patient.running is None:
+        return None
+    told = list(patient.status.get("warnings", ()))
+    if not told:
+        return ok("changes are noticed at once")
+    return warn(listed(told, 1), "sudo sysctl -w fs.inotify.max_user_watches=1048576")
+
+
+def programs(patient: Patient) -> Finding | None:
+    """The programs that the configuration names are there."""
+    if not patient.programs:
+        return None
+    missing = [f"{key}: {words[0]}" for key, words in patient.programs.items() if not patient.machine.program(words[0])]
+    if missing:
+        return warn(f"there is no program {listed(missing)}", f"${{EDITOR:-vi}} {_word(patient.config)}")
+    return ok(f"{len(patient.programs)} programs are there")
+
+
+def _word(path: Path) -> str:
+    return shlex.quote(str(path))
