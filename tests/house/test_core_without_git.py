@@ -51,7 +51,7 @@ def test_the_core_reads_no_file_and_no_clock_and_starts_nothing() -> None:
 
 
 def test_a_missing_library_is_really_missing_under_the_plugin() -> None:
-    code = "import tests.house.without_libraries\nimport pygit2"
+    code = "from tests.house import without_libraries\nwithout_libraries.pytest_configure()\nimport pygit2"
     answer = run("-c", code)
     assert answer.returncode == 1
     assert "No module named 'pygit2'" in answer.stderr

@@ -37,4 +37,6 @@ class Absent(MetaPathFinder):
         return None
 
 
-sys.meta_path.insert(0, Absent())
+def pytest_configure() -> None:
+    """Begin with it: only where this module is used as a plugin, not where it is imported for its list."""
+    sys.meta_path.insert(0, Absent())
