@@ -26,6 +26,9 @@ _LARGEST = 1024 * 1024  # bytes of errors.log before it begins anew
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code. `argv` without the program's name (default: what was typed)."""
+    if argv is None and sys.getfilesystemencoding() != "utf-8":
+        # Names of files are UTF-8 in every soul: read by another alphabet they would become other names.
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606 - ourselves
     for stream in (sys.stdout, sys.stderr):
         _tolerant(stream)
     try:
