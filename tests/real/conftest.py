@@ -42,6 +42,15 @@ def found(server: GitSshd | Host, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.fixture
+def near(found: Callable[..., Fleet]) -> Iterator[Fleet]:
+    """A fleet for one test whose calls start no process of their own, to tell longer stories in the same time."""
+    made = found()
+    made.within = True
+    yield made
+    made.close()
+
+
+@pytest.fixture
 def fleet(found: Callable[..., Fleet]) -> Iterator[Fleet]:
     """A fleet of its own for one test."""
     made = found()

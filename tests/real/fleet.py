@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import io
 import json
 import os
 import random
@@ -12,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bridge import cli
+from bridge.adapters import config
 from bridge.adapters.gitenv import clean_environment
 from bridge.app.host import Host
 from tests.real import sshd
@@ -40,8 +44,7 @@ class GitSshd(sshd.Sshd):
 
     def start(self) -> GitSshd:
         """Serve; returns once a connection is accepted."""
-        accounts = self.root / "passwd"
-        accounts.write_text(Path("/etc/passwd").read_text() + "git:x:0:0::/root:/bin/sh\n")
+        accounts = _accounts(self.root)
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
         configuration = self.root / "sshd_config"
         configuration.write_text(sshd._CONFIGURATION.format(port=self.port, root=self.root, user=self.user))
@@ -74,15 +77,24 @@ def _can_be_git(root: Path) -> bool:
         return True
     if os.geteuid() != 0 or shutil.which("unshare") is None:
         return False
-    probe = root / "probe"
-    probe.write_text(Path("/etc/passwd").read_text())
-    return subprocess.run([*_beside(probe), "true"], capture_output=True).returncode == 0
+    return subprocess.run([*_beside(_accounts(root)), "true"], capture_output=True).returncode == 0
+
+
+def _accounts(root: Path) -> Path:
+    """A directory to stand for /etc, with an account `git` in it: a file alone goes when the real one is renamed."""
+    place = root / "etc"
+    place.mkdir(exist_ok=True)
+    for name in ("group", "nsswitch.conf", "ld.so.cache", "hosts"):
+        if Path("/etc", name).is_file():
+            shutil.copy(Path("/etc", name), place / name)
+    (place / "passwd").write_text(Path("/etc/passwd").read_text() + "git:x:0:0::/root:/bin/sh\n")
+    return place
 
 
 def _beside(accounts: Path) -> list[str]:
     if getpass.getuser() == "git":
         return []
-    return ["unshare", "-m", "sh", "-c", f'mount --bind {accounts} /etc/passwd && exec "$@"', "sh"]
+    return ["unshare", "-m", "sh", "-c", f'mount --bind {accounts} /etc && exec "$@"', "sh"]
 
 
 def _accepts(port: int) -> bool:
@@ -137,6 +149,7 @@ class Body:
     agent: str = AGENT
     daemon: subprocess.Popen[bytes] | None = None
     environment: dict[str, str] = field(default_factory=dict)
+    within: bool = False
 
     @property
     def soul(self) -> Path:
@@ -165,12 +178,22 @@ class Body:
         return self.key.with_name(f"{self.key.name}.pub").read_text().strip()
 
     def run(self, *words: str, stdin: int | str = subprocess.DEVNULL, **environment: str) -> Done:
-        """Call the program as a person does."""
+        """Call the program as a person does: a process, or, `within`, the same call without starting Python."""
+        if self.within and not environment and stdin == subprocess.DEVNULL and _in_main_thread():
+            return self._run_within(words)
         given = {"input": stdin} if isinstance(stdin, str) else {"stdin": stdin}
         done = subprocess.run(
             self.command(*words), env=self.env(**environment), capture_output=True, text=True, timeout=90, **given
         )
         return Done(words, done.returncode, done.stdout, done.stderr)
+
+    def _run_within(self, words: tuple[str, ...]) -> Done:
+        out, err = io.StringIO(), io.StringIO()
+        try:
+            code = cli.run(words, config.locate(self.env()), out, err)
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 0
+        return Done(words, code, out.getvalue(), err.getvalue())
 
     def json(self, *words: str, code: int = 0) -> Any:
         """Call the program as a script does; the document it answers."""
@@ -325,6 +348,7 @@ class Fleet:
     repository: str
     agent: str = AGENT
     bodies: dict[str, Body] = field(default_factory=dict)
+    within: bool = False
 
     @property
     def bare(self) -> Path:
@@ -335,7 +359,8 @@ class Fleet:
 
     def body(self, name: str, *, authorized: bool = True, init: bool = True, **settings: str) -> Body:
         """A new body with a key of its own."""
-        body = Body(name, self.root / name, self.server.address(self.repository), self.agent)
+        remote = self.server.address(self.repository)
+        body = Body(name, self.root / name, remote, self.agent, within=self.within)
         body.home.mkdir()
         self.bodies[name] = body
         line = body.make_key()
@@ -393,7 +418,8 @@ class Fleet:
                 assert files[path] == content, (body.name, path)
             for path, content in files.items():
                 assert not any(marker in content for marker in MARKERS), (body.name, path)
-            assert body.git("status", "--porcelain") == "", body.name
+            status = body.git("status", "--porcelain")
+            assert status == "", (body.name, status)
             fsck(body.soul)
         assert first is not None
         return first
@@ -421,7 +447,7 @@ class Fleet:
 
 def git(place: Path, *words: str, check: bool = True, stdin: bytes | None = None) -> str:
     """Plain git in a clean environment."""
-    environment = {**clean_environment(), "HOME": str(place.parent), "GIT_CONFIG_NOSYSTEM": "1"}
+    environment = {**clean_environment(), "HOME": str(place.parent), "GIT_ALLOW_PROTOCOL": "file"}
     environment |= {f"GIT_{who}_{what}": "person" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
     done = subprocess.run(
         ["git", "-c", "safe.directory=*", *words], cwd=place, env=environment, capture_output=True, input=stdin
@@ -452,6 +478,11 @@ def fsck(place: Path) -> None:
 def _with_lf(files: dict[str, bytes]) -> dict[str, bytes]:
     """Text with CRLF stays as its agent wrote it (TREE-5), and only there."""
     return {path: content.replace(b"\r\n", b"\n") for path, content in files.items()}
+
+
+def _in_main_thread() -> bool:
+    # Only there may signals be set, which the program does.
+    return threading.current_thread() is threading.main_thread()
 
 
 def _bytes(content: str | bytes) -> bytes:
