@@ -57,3 +57,25 @@ def test_systemd_finds_nothing_to_complain_about(manager: str, tmp_path: Path) -
     answer = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60, check=False)
     # Unknown settings only reach stderr, with exit code 0.
     assert (answer.returncode, answer.stderr) == (0, "")
+
+
+@BOTH
+def test_a_unit_is_exposed_to_no_more_than_it_needs(manager: str, tmp_path: Path) -> None:
+    """What is left is the network, the file systems it reads, and root where nobody is named."""
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is missing (Debian, Ubuntu: apt-get install systemd)")
+    environment = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path), "HOME": str(tmp_path)}
+    words = ["systemd-analyze", "security", "--offline=true", "--threshold=20", f"--{manager}", "--no-pager"]
+    answer = subprocess.run(
+        [*words, str(UNITS[manager])], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert answer.returncode == 0, answer.stdout.splitlines()[-1] + answer.stderr
+
+
+@BOTH
+def test_neither_waits_for_the_network_nor_hides_the_reason_of_a_hang(manager: str) -> None:
+    unit = settings(manager)
+    assert "network-online.target" not in UNITS[manager].read_text()
+    assert int(unit["WatchdogSec"][0]) <= 300
+    assert "WatchdogSignal" not in unit, "SIGABRT makes the program say where it hangs"
+    assert unit["LimitCORE"] == ["0"], "a dump would hold the key"
