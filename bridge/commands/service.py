@@ -14,14 +14,14 @@ import sys
 from pathlib import Path
 
 import bridge
-from bridge.adapters import config
+from bridge.adapters import config, lock
 from bridge.adapters.systemd import Systemd
 from bridge.app import service, status
 from bridge.app.service import Service
 from bridge.app.units import PLAIN_PATH, Site
 from bridge.commands import launchd
 from bridge.commands.context import Context
-from bridge.core.errors import Transient, Unusable
+from bridge.core.errors import Refused, Transient, Unusable
 
 PROGRAM = "soul-bridge"
 SYSTEM_FOLDER = Path("/etc/systemd/system")
@@ -45,7 +45,19 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     if system:
         _as_root(arguments.action, agent)
         _open_to(made.site, settings, places)
+    _refuse_second(made, places)
     return _install(made, settings, context)
+
+
+def _refuse_second(made: Service, places: config.Places) -> None:
+    """Refuse while a daemon makes passes that the service did not start: the two could only fight."""
+    pid = lock.holder(places.lock_file(made.site.agent))
+    if pid is not None and str(pid) != made.state()["MainPID"]:
+        raise Refused(
+            f"a daemon of {made.site.agent} runs already, started by hand (pid {pid}); nothing was changed",
+            kind="busy",
+            advice=f"end it, `kill {pid}`, then install again",
+        )
 
 
 def _install(made: Service, settings: config.Settings, context: Context) -> int:
@@ -227,14 +239,12 @@ def _as_root(action: str, agent: str) -> None:
         )
 
 
-def _owner(soul: Path) -> tuple[str, str]:
+def _owner(soul: Path) -> tuple[str, str] | None:
     """As whom the daemon runs: files that it replaces get its owner, so it is the owner of the checkout."""
     try:
         found = soul.stat()
-    except OSError as error:
-        raise Unusable(
-            f"there is no soul at {soul}: {error.strerror}", advice="soul-bridge init, or mount what it lies on"
-        ) from error
+    except OSError:
+        return None
     try:
         return pwd.getpwuid(found.st_uid).pw_name, grp.getgrgid(found.st_gid).gr_name
     except KeyError:
@@ -244,8 +254,10 @@ def _owner(soul: Path) -> tuple[str, str]:
 def _open_to(site: Site, settings: config.Settings, places: config.Places) -> None:
     """Let the owner read what root configured: the file and the pinned hosts, never the key."""
     path = places.config_file(settings.agent)
-    group = path.parent.stat().st_gid if site.owner is None else _group(site.owner[1])
+    if site.owner is None:
+        raise Unusable(f"there is no soul at {settings.soul}", advice="soul-bridge init, or mount what it lies on")
     try:
+        group = _group(site.owner[1])
         places.config.chmod(places.config.stat().st_mode & 0o7777 | 0o011)
         os.chown(path, -1, group)
         path.chmod(0o640)

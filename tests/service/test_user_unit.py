@@ -170,3 +170,16 @@ def test_each_soul_of_a_process_takes_one_inotify_instance(manager: Manager, bod
     finally:
         process.terminate()
         assert process.wait(20) == 0
+
+
+def test_a_daemon_that_was_started_by_hand_is_not_fought_with(manager: Manager, body: Body) -> None:
+    with (body.home / "hand.log").open("wb") as log:
+        hand = subprocess.Popen(body.command("run"), env=body.env(), stdout=log, stderr=log)
+    try:
+        until(lambda: body.seen().get("daemon", {}).get("pid") == hand.pid, "it lives")
+        refused = install(body, code=1)["error"]
+        assert f"kill {hand.pid}" in refused["advice"]
+        assert not manager.units.exists()
+    finally:
+        hand.terminate()
+        assert hand.wait(20) == 0
