@@ -6,6 +6,7 @@ import argparse
 import platform
 import uuid
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -158,7 +159,10 @@ def _connect(soul: Soul, arguments: argparse.Namespace, settings: config.Setting
     if arguments.offline:
         soul.seen.remember("alone", True)
         return requests.settle(soul, False, _offline(soul))
-    if soul.seen.recall("remote") is None and not arguments.take_over:
+    if arguments.take_over:
+        # The registry says at once on which machine this body is now.
+        soul.limits = replace(soul.limits, heartbeat=0.0)
+    elif soul.seen.recall("remote") is None:
         _refuse_taken_name(soul, settings)
     return requests.settle(soul, False, lambda order: run_pass(soul, order))
 
