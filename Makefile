@@ -33,6 +33,10 @@ check: $(VENV)
 simulate: $(VENV)
 	@.venv/bin/python -m tests.simulation --seconds $(SECONDS)
 
+.PHONY: bench
+bench: $(VENV)
+	@.venv/bin/python -m bench $(if $(QUICK),--sizes quick)
+
 format: $(VENV)
 	@.venv/bin/ruff check --quiet --fix-only . && .venv/bin/ruff format .
 

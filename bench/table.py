@@ -1,0 +1,137 @@
+"""The one table of a run, for a terminal and for bench/README.md; both from the results and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bench import peers
+from bench.results import Goal, Results, Row
+
+_HEAD = ("what", "who", "line", "median", "p95", "n", "ratio")
+_STATES = {True: "yes", False: "**no**", None: "not measured"}
+
+
+def number(value: float | None) -> str:
+    """Three digits that count."""
+    if value is None:
+        return "–"
+    if value == 0:
+        return "0"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return (
+        f"{value:.{2 if abs(value) < 1 else 1 if abs(value) >= 10 else 2}f}" if abs(value) >= 0.01 else f"{value:.1g}"
+    )
+
+
+def cells(results: Results) -> list[tuple[str, ...]]:
+    """The rows of the table as texts; a case's name stands in its first row only."""
+    found = []
+    before = ""
+    cases = list(dict.fromkeys(row.case for row in results.rows))
+    for row in sorted(results.rows, key=lambda row: (cases.index(row.case), row.line not in ("loopback", ""))):
+        found.append(("" if row.case == before else row.case, *_cells(results, row)))
+        before = row.case
+    return found
+
+
+def _cells(results: Results, row: Row) -> tuple[str, ...]:
+    if not row.samples:
+        return row.who, row.line, row.note or "–", "", "", ""
+    ratio = results.ratio(row)
+    unit = f" {row.unit}" if row.unit else ""
+    many = len(row.samples) > 1
+    shown = "" if ratio is None else f"{number(ratio)} ×" + (f" {row.than}" if row.than != row.who else "")
+    who = f"{row.who} ({row.note})" if row.note else row.who
+    return (
+        who,
+        row.line,
+        number(row.median) + unit,
+        number(row.p95) + unit if many else "",
+        str(len(row.samples)),
+        shown,
+    )
+
+
+def plain(results: Results) -> str:
+    """The table for a terminal."""
+    rows = [_HEAD, *cells(results)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines += ["", *(_goal(goal) for goal in results.goals), ""]
+    lines += [f"{name}: {value}" for name, value in {**results.machine, **results.peers}.items()]
+    lines += [f"FAILED: {each}" for each in results.failures]
+    return "\n".join(lines) + "\n"
+
+
+def _goal(goal: Goal) -> str:
+    state = {True: "met", False: "NOT MET", None: "not measured"}[goal.met]
+    unit = f" {goal.unit}".rstrip()
+    return f"{state:12}  {goal.words}: {number(goal.found)}{unit} (at most {number(goal.allowed)}{unit})"
+
+
+def markdown(results: Results) -> str:
+    """bench/README.md."""
+    parts = [
+        _INTRODUCTION.format(sizes=results.sizes, when=results.machine["when"], minutes=results.seconds / 60),
+        "![Seconds from a write to the remote and to the other machine, and the cost of a pass](plot.svg)\n",
+        "## What must come out\n",
+        _grid(("goal", "found", "at most", "met"), (_goal_cells(goal) for goal in results.goals)),
+        "## The table\n",
+        _grid(_HEAD, cells(results)),
+        "## The machine\n",
+        _grid(("", ""), results.machine.items()),
+        "## Who takes part\n",
+        _grid(("peer", "version", "set up as"), _peers(results)),
+        _NOTES,
+    ]
+    if results.failures:
+        parts += ["## What failed in this run\n", "\n".join(f"- {each}" for each in results.failures) + "\n"]
+    return "\n".join(parts)
+
+
+def _goal_cells(goal: Goal) -> tuple[str, ...]:
+    unit = f" {goal.unit}".rstrip()
+    found = f"{number(goal.found)}{unit}" if goal.found is not None else "–"
+    return goal.words, found, f"{number(goal.allowed)}{unit}", _STATES[goal.met]
+
+
+def _peers(results: Results) -> list[tuple[str, str, str]]:
+    notes = {peer.name: peer.note for peer in peers.ALL}
+    return [(name, version, notes.get(name, "")) for name, version in results.peers.items()]
+
+
+def _grid(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    head = list(head)
+    lines = [_line(head), "|" + "---|" * len(head), *(_line(row) for row in rows)]
+    return "\n".join(lines) + "\n"
+
+
+def _line(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+_INTRODUCTION = """\
+# How fast, how heavy, how steady
+
+This page and its plot were written by `make bench`, from `results.json`, in one run of {minutes:.0f} minutes: sizes
+“{sizes}”, {when}. No number was copied by hand. `make bench` repeats it in place; `make bench QUICK=1` takes a few
+minutes. It needs root, for the host's account `git` and the slow line live in namespaces of their own; nothing leaves
+the machine.
+"""
+_NOTES = """\
+## How to read it
+
+- A ratio compares the medians of one run on one machine; absolute times of a busy machine say little.
+- *write → remote*: from the end of a write until the branch on the host has moved (with Syncthing: until the file
+  is on the third machine). *A → B*: until the other machine's file holds it.
+- *busy*: a write every 0.5 to 3 s. *at rest*: after the polls have eased to `poll`. soul-bridge waits `settle`
+  (500 ms) before it reads a file; the peers' own delays are in the list above.
+- *A → B* of what acts by the clock is measured for notes written at moments spread over two of its periods.
+- A *hot file* is rewritten in place every 50 ms; its age on B is how long ago the next version was written.
+- *pushes tried* counts each time the host was asked to receive, also where the look at its tip was enough to see that
+  somebody else had been quicker; *lost* are those that moved nothing.
+- *pass*: one pass without the network, as the daemon makes it; the status and the push that follow it stand in rows of
+  their own.
+- Memory is what /proc tells as Pss, in which shared pages are divided among those that share them.
+"""
