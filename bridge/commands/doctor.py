@@ -9,7 +9,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from bridge.adapters import config, hosts, keys, lock, machine
+from bridge.adapters import config, gitssh, hosts, keys, lock, machine
 from bridge.adapters.remote import Remote
 from bridge.adapters.repo import Repo
 from bridge.adapters.systemd import Systemd
@@ -146,6 +146,9 @@ class _Looking(NothingYet):
     def is_ancestor(self, old: str, new: str) -> bool:
         return True
 
+    def flush(self) -> None:
+        """There is nothing new."""
+
 
 class _Way:
     """The way to the remote, step by step."""
@@ -154,7 +157,7 @@ class _Way:
         self._settings = settings
         self._places = context.places
         self._address = address.parse(settings.remote)
-        self._remote = Remote(wiring.access(settings, context.places), _Looking(), context.clock)
+        self._remote = _remote(settings, context)
 
     def key(self) -> keys.Key:
         return keys.load(self._settings.key, self._settings.soul, self._places.credentials)
@@ -177,6 +180,19 @@ class _Way:
 
     def close(self) -> None:
         self._remote.close()
+
+
+def _remote(settings: config.Settings, context: Context) -> Remote | gitssh.GitSsh:
+    """The way that passes take, with nothing to be fetched."""
+    places = context.places
+    if settings.transport == "git" and (settings.soul / ".git").is_dir():
+        way = gitssh.Access(
+            address.parse(settings.remote),
+            lambda: keys.load(settings.key, settings.soul, places.credentials),
+            places.known_hosts,
+        )
+        return gitssh.GitSsh(way, settings.soul / ".git", _Looking())
+    return Remote(wiring.access(settings, places), _Looking(), context.clock)
 
 
 def _line(path: Path) -> str | None:

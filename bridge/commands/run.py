@@ -66,6 +66,8 @@ class Running:
 
     def close(self) -> None:
         """Let go of everything, once the daemon has ended; who still waits for an answer hears that none comes."""
+        if self.nightly is not None:
+            self.nightly.stop(0.0)
         self.server.close()
         for request in self.daemon.inbox.take(0).requests:
             request.finish(error=Transient("the daemon ended before it did this", kind="busy", advice="try again"))

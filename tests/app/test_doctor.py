@@ -6,6 +6,7 @@ import io
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -691,6 +692,20 @@ def test_write_access_is_proved_and_leaves_no_trace(fleet: Fleet, body: Body) ->
     assert rows(body)["login"]["state"] == "fail"
     fleet.server.authorize(fleet.repository, body.public_line())
     assert rows(body)["write access"]["state"] == "ok"
+
+
+def test_with_the_programs_as_the_way_to_the_remote_write_access_is_proved_too(fleet: Fleet, body: Body) -> None:
+    if shutil.which("ssh") is None:
+        pytest.skip("ssh is not installed")
+    body.configure(transport="git")
+    try:
+        found = rows(body)
+        assert (found["login"]["state"], found["write access"]["state"]) == ("ok", "ok")
+        fleet.server.authorize(fleet.repository, body.public_line(), write=False)
+        assert rows(body)["write access"]["state"] == "fail"
+    finally:
+        fleet.server.authorize(fleet.repository, body.public_line())
+        body.configure(transport="session")
 
 
 def test_it_works_while_a_daemon_runs_and_in_words(fleet: Fleet, body: Body) -> None:
