@@ -11,12 +11,12 @@ from bridge.app import arrivals
 from bridge.app.joining import DONE, LEFT, NOBODY
 from bridge.app.observing import REMOVED, WAITS, leave
 from bridge.app.soul import Order, Progress, Soul
+from bridge.app.standing import INDEXED
 from bridge.core import layout, plan
 from bridge.core.errors import Held, Moved
 from bridge.core.model import File, Leftover, SeenEntry, blob_id
 
 PLACING = "placing"  # remembered: the intent
-INDEXED = "indexed"  # remembered: the tree that git's index was last brought to
 UNPLACED = "unplaced"  # remembered: paths of the tree that are never created here, with rule and reason
 WAITING = ("GUARD-3", "the remote removed so much at once that it waits before it is carried out")
 
@@ -74,7 +74,11 @@ def _bring(soul: Soul, order: Order, progress: Progress, tree: str, done: str, l
     """Carry it out from the tree `done`; `left` then holds what later passes have to try. False: nothing changed."""
     wanted = {path: soul.repo.entry(tree, path) for path in left.union(soul.repo.diff(done, tree))}
     unplaced = {path: why for path, file in wanted.items() if (why := _unplaceable(path, file)) is not None}
-    wanted = {path: file for path, file in wanted.items() if path not in unplaced and _differs(soul, path, file)}
+    wanted = {
+        path: file
+        for path, file in wanted.items()
+        if path not in unplaced and (path in progress.back or _differs(soul, path, file))
+    }
     soul.unplaced = {path: why for path, why in soul.unplaced.items() if soul.repo.entry(tree, path)} | unplaced
     aside = _aside(soul, order, progress, wanted)
     ready = {path: wanted[path] for path in sorted(wanted.keys() - aside, key=lambda path: _turn(path, wanted[path]))}
@@ -172,7 +176,7 @@ def _place(soul: Soul, progress: Progress, path: str, file: File | None) -> bool
     """Bring one path to disk and remember it; False when it has to be tried again by a later pass."""
     before, began = soul.seen.get(path), soul.clock.boottime()
     try:
-        after = _exchange(soul, path, before, file)
+        after = _exchange(soul, path, None if path in progress.back else before, file)
     except Moved:
         progress.again.add(path)
         progress.due(soul.clock.boottime() + min(soul.limits.settle, 0.2))

@@ -7,6 +7,8 @@ from bridge.core import publish
 from bridge.core.errors import Moved, Refused
 from bridge.core.model import Presence
 
+INDEXED = "indexed"  # remembered: the tree that git's index was last brought to
+
 ABSENCES = {
     Presence.MISSING: "the checkout is missing",
     Presence.EMPTY: "the checkout is empty",
@@ -52,9 +54,13 @@ def settle_main(soul: Soul, progress: Progress) -> None:
         if tip is not None:
             keep(soul, tip)
         soul.repo.move(MAIN, tip, known)
+        # `reset --hard` brought the index where it moved main; left there, a person's next commit would do the same.
+        if tip is not None and soul.repo.index(soul.tree_of(tip), soul.tree_of(known), sorted(soul.unplaced)):
+            soul.seen.remember(INDEXED, soul.tree_of(known))
         progress.notes.append("main was moved by hand; it was put back and the files are read as they are")
     elif verdict is publish.Main.ACCEPT:
         soul.seen.remember(KNOWN, tip)
+        soul.seen.remember(INDEXED, soul.tree_of(tip))
 
 
 def advance(soul: Soul, expected: str | None, new: str) -> None:
