@@ -5,7 +5,6 @@ One thread owns a soul; watcher, control socket and signals only leave notes in 
 
 from __future__ import annotations
 
-import contextlib
 import random
 import threading
 from collections.abc import Callable
@@ -17,10 +16,11 @@ from bridge.app.inbox import Inbox, Notes, Request
 from bridge.app.life import Life
 from bridge.app.soul import Order
 from bridge.core import cycle
-from bridge.core.errors import SoulError, Transient
+from bridge.core.errors import Refused, SoulError, Transient
 
 GATHER = 0.03  # seconds to wait after a first hint: a burst of writes is one pass
-UPKEEP = 3600.0  # seconds between looks at whether the repository wants to be put together
+UPKEEP = 60.0  # seconds between looks, when it is quiet, at whether the repository wants to be put together
+OVERDUE = 600.0  # seconds more after which it is looked at although it is never quiet
 
 
 class Watcher(Protocol):
@@ -56,6 +56,7 @@ class Daemon:
         self._deadline: float | None = None
         self._quiet_until = 0.0
         self._next_upkeep = 0.0
+        self._upkeep: tuple[str, ...] = ()
         self._thread = threading.Thread(target=self.run, name=f"soul-{soul.agent}", daemon=True)
         self.failure: BaseException | None = None
 
@@ -140,19 +141,22 @@ class Daemon:
         self._deadline = outcome.deadline
         if publishing.ahead(soul) and not outcome.pushed and not self._cycle.failures and self._quiet_until > now:
             self._deadline = min(self._deadline or self._quiet_until, self._quiet_until)
-        if outcome.ending is cycle.Ending.QUIET and now >= self._next_upkeep:
+        if now >= self._next_upkeep + (0.0 if outcome.ending is cycle.Ending.QUIET else OVERDUE):
             self._next_upkeep = now + UPKEEP
             self._keep_up()
         for path in outcome.again:
             self.inbox.hint(path)
-        life.warnings = tuple(self._watcher.problems())
+        life.warnings = (*self._watcher.problems(), *self._upkeep)
         life.note(outcome, soul.clock.now() + max(0.0, self._cycle.next_remote - soul.clock.boottime()))
         return outcome
 
     def _keep_up(self) -> None:
-        """Housekeeping when nothing else is to be done; that it cannot be done now is no trouble."""
-        with contextlib.suppress(Transient):
+        """Housekeeping when nothing else is to be done; that it cannot be done is told, and stops nothing."""
+        self._upkeep = ()
+        try:
             self._soul.repo.maintain()
+        except (Transient, Refused) as error:
+            self._upkeep = (error.message,)
 
     def _sync(self, asked: list[Request]) -> None:
         now = any(request.words.get("now") for request in asked)

@@ -27,7 +27,7 @@ from bridge.app.sync import Outcome
 from bridge.commands.context import Context
 from bridge.commands.reading import no_soul
 from bridge.core import address, ports
-from bridge.core.errors import Refused
+from bridge.core.errors import Refused, Transient
 
 PRIVATE = "soul-bridge"  # our folder in the git directory
 MATERIALISED = "materialised"  # in the state directory: the commit the checkout was last brought to whole
@@ -227,6 +227,9 @@ def request(settings: config.Settings, context: Context, words: dict[str, Any]) 
             return requests.answer(found.soul, words, outcomes.append)
         finally:
             note(found, context, outcomes[-1] if outcomes else None)
+            # Without a daemon nobody else does it; `doctor` tells when it cannot be done.
+            with contextlib.suppress(Transient, Refused):
+                found.soul.repo.maintain()
 
 
 def note(found: Opened, context: Context, outcome: Outcome | None) -> None:
