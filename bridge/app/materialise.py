@@ -63,7 +63,7 @@ def materialise(soul: Soul, order: Order, progress: Progress) -> None:
     if head is None:
         return
     tree, done = soul.tree_of(head), soul.seen.recall(DONE) or ""
-    left = set(soul.seen.recall(LEFT) or ())
+    left = set(soul.seen.recall(LEFT) or ()) | progress.back
     changed = (tree != done or bool(left)) and _bring(soul, order, progress, tree, done, left)
     before = soul.seen.recall(INDEXED) or done
     if changed or before != tree:

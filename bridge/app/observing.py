@@ -58,7 +58,7 @@ def observe(soul: Soul, order: Order, progress: Progress) -> Found:
         found.versions[path] = found.seen[path] = None
     _keep_moves_whole(soul, progress, known, found)
     missing = sum(change.stamp is None for change in soul.watching.changes.values())
-    _put_back(soul, found)
+    _put_back(soul, progress, found)
     _guard(soul, order, progress, known, found, missing)
     apart = progress.pending | soul.watching.held.keys() | soul.waiting.keys()
     for path in plan.in_the_way(found.versions, apart):
@@ -163,21 +163,19 @@ def _rests(soul: Soul, order: Order, path: str, entry: SeenEntry | None, reading
     return plan.at_rest(path, seen, reading.content, lasted, soul.limits.guard)
 
 
-def _put_back(soul: Soul, found: Found) -> None:
-    """What must exist and what is another body's is no deletion: it comes back from main (GUARD-2, MERGE-9)."""
+def _put_back(soul: Soul, progress: Progress, found: Found) -> None:
+    """What must exist and what is another body's is no deletion: it comes back from main (GUARD-2, MERGE-9).
+
+    Its seen entry stays: whoever writes the file before we do has that as base.
+    """
     gone = [path for path, version in found.versions.items() if version is None]
     registered: frozenset[str] = frozenset()
     if any(map(bodies.owner, gone)):
         registered = soul.registered(soul.tree_of(soul.head()))
-    back = {path for path in gone if plan.put_back(path) or bodies.foreign(path, soul.body, registered)}
-    for path in back:
-        found.leave_out(path)
-    if back:
-        with soul.seen.transaction():
-            for path in back:
-                soul.seen.put(path, None)
-            leave(soul, back)
-        soul.watching = plan.finished(soul.watching, back)
+    for path in gone:
+        if plan.put_back(path) or bodies.foreign(path, soul.body, registered):
+            found.leave_out(path)
+            progress.back.add(path)
 
 
 def _guard(

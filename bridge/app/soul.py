@@ -123,8 +123,8 @@ class Order:
 class Progress:
     """What a pass has done so far; the outcome is made from it.
 
-    again: paths worth a look at once. pending: unsettled and waiting paths. deadline: boottime of the next look that
-    is worth it. took: seconds the push took.
+    again: paths worth a look at once. back: files that are gone and to be put back. pending: unsettled and waiting
+    paths. deadline: boottime of the next look that is worth it. took: seconds the push took.
     """
 
     recorded: list[str] = field(default_factory=list)
@@ -138,6 +138,7 @@ class Progress:
     problem: SoulError | None = None
     notes: list[str] = field(default_factory=list)
     again: set[str] = field(default_factory=set)
+    back: set[str] = field(default_factory=set)
     pending: set[str] = field(default_factory=set)
     deadline: float | None = None
     took: float = 0.0

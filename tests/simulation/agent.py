@@ -9,7 +9,8 @@ from bridge.core import entries, identity, layout
 from bridge.core.model import File
 from bridge.fakes.files import Inode
 from tests.simulation.ledger import told
-from tests.simulation.world import MAIN, SimBody, World
+from tests.simulation.script import Step
+from tests.simulation.world import MAIN, Broken, SimBody, World
 
 Deed = Callable[..., None]
 DEEDS: dict[str, Deed] = {}
@@ -67,15 +68,13 @@ def append(world: World, body: SimBody, path: str, text: str) -> None:
 
 @deed
 def delete(world: World, body: SimBody, path: str) -> None:
-    """A file less. What must be there comes back by itself (GUARD-2), so nothing is said about its entries."""
-    before = body.tree.agent_read(path)
+    """A file less. What must be there comes back by itself (GUARD-2): that is no deletion of its entries."""
+    before = _read(world, body, path)
     if before is None:
         return
     body.tree.agent_delete(path)
     if layout.is_required(path) or layout.is_fixed(path):
-        # What main never had is gone with it; what main has comes back, though it may have been taken out.
-        _doubt(world, body, path, before)
-        world.ledger.last.pop((body.name, path), None)
+        _comes_back(world, body, path, before)
     else:
         world.ledger.changed(body.name, path, before, None)
 
@@ -115,6 +114,28 @@ def scribble(world: World, body: SimBody, path: str, text: str) -> None:
 
 
 @deed
+def grip(world: World, body: SimBody, path: str) -> None:
+    """A writer that has the file, and that nobody can see."""
+    if path in body.tree._files:
+        body.grips[path] = body.tree._files[path]
+
+
+@deed
+def late(world: World, body: SimBody, path: str, text: str) -> None:
+    """It writes at last, as long as its file is kept anywhere."""
+    inode = body.grips.get(path)
+    where = _place_of(body, inode) if inode is not None else None
+    if inode is None or where is None:
+        return
+    before = inode.content
+    more = f"\n§\n{text}\n" if layout.is_memory(where) else f"{text}\n"
+    body.tree._fill(inode, before + more.encode())
+    if body.tree._files.get(where) is inode:
+        body.known.setdefault(where, set()).update(told(inode.content))
+    world.ledger.changed(body.name, where, before, inode.content)
+
+
+@deed
 def close_file(world: World, body: SimBody, path: str) -> None:
     """The descriptor is closed."""
     writer = body.writers.pop(path, None)
@@ -133,9 +154,13 @@ def chmod(world: World, body: SimBody, path: str, executable: bool) -> None:
 def vanish(world: World, body: SimBody, path: str) -> None:
     """A file is gone, not because anybody wanted it; it may come back."""
     content = body.tree.agent_read(path)
-    if content is not None:
-        body.vanished[path] = content
-        body.tree.agent_delete(path)
+    if content is None:
+        return
+    body.vanished[path] = content
+    body.tree.agent_delete(path)
+    if layout.is_required(path) or layout.is_fixed(path):
+        _comes_back(world, body, path, content)
+    else:
         _doubt(world, body, path, content)
         world.ledger.last.pop((body.name, path), None)
 
@@ -153,10 +178,41 @@ def come_back(world: World, body: SimBody) -> None:
     for path, content in sorted(body.vanished.items()):
         if body.tree.agent_read(path) is None and not body.tree._barred(path) and path not in body.tree.directories():
             body.tree.agent_write(path, content)
-            world.ledger.doubt(path, content)
+            _doubt(world, body, path, content)
             if not layout.is_memory(path):
                 world.ledger.last[body.name, path] = content
     body.vanished.clear()
+
+
+def blink(world: World, body: SimBody, nested: list[Step], steps: Callable[[Step], None]) -> None:
+    """Everything is gone for less than any guard, and then it is there again: nothing of that may be recorded."""
+    tip, files = body.repo.tip(MAIN), body.tree.paths()
+    gone_before = body.vanished or body.seen.recall("waits") or any(body.seen.under("").keys() - files.keys())
+    if body.going is not None or tip is None or gone_before:
+        return
+    for path, content in files.items():
+        body.tree.agent_delete(path)
+        if layout.is_required(path) or layout.is_fixed(path):
+            _comes_back(world, body, path, content)
+    for step in nested:
+        steps(step)
+    for path, content in files.items():
+        if body.tree.agent_read(path) is None and _free(body, path):
+            body.tree.agent_write(path, content)
+        elif body.tree.agent_read(path) != content:
+            # Something took its place; what was not recorded before is gone with its file.
+            _doubt(world, body, path, content)
+            world.ledger.last.pop((body.name, path), None)
+    _refuse_deletions(body, tip)
+
+
+def _refuse_deletions(body: SimBody, since: str) -> None:
+    for one in body.repo.log(body.repo.tip(MAIN) or since, since):
+        if one.body == body.name and len(one.parents) == 1:
+            changes = body.repo.diff(body.repo.info(one.parents[0]).tree, one.tree)
+            gone = [path for path, (_, after) in changes.items() if after is None]
+            if gone:
+                raise Broken(f"GUARD-2: {gone} were gone for a moment and are recorded as deleted")
 
 
 @deed
@@ -310,6 +366,9 @@ def _put(world: World, body: SimBody, path: str, content: bytes, how: str) -> No
     if not _free(body, path):
         return
     before = tree.agent_read(path)
+    if before is None and body.seen.get(path) is not None:
+        # A file made anew where one vanished unnoticed: what the old one held was there and is not.
+        _doubt(world, body, path, None)
     if how == "rename":
         tree.agent_rename_over(path, content)
     elif how == "append" and before is not None and content.startswith(before):
@@ -339,8 +398,8 @@ def _restore(world: World, body: SimBody, path: str, file: File | None) -> None:
         body.tree.agent_delete(path)
     elif file.regular:
         body.tree.agent_rename_over(path, body.repo.read(file.oid))
-    world.ledger.doubt(path, before)
-    world.ledger.doubt(path, body.tree.agent_read(path))
+    _doubt(world, body, path, before)
+    _doubt(world, body, path, body.tree.agent_read(path))
     if not layout.is_memory(path):
         world.ledger.last[body.name, path] = body.tree.agent_read(path)
 
@@ -353,6 +412,21 @@ def _doubt(world: World, body: SimBody, path: str, content: bytes | None) -> Non
     for version in (file, seen.file if seen is not None else None):
         if version is not None and body.repo.has(version.oid):
             world.ledger.doubt(path, body.repo.read(version.oid))
+
+
+def _comes_back(world: World, body: SimBody, path: str, content: bytes) -> None:
+    """What main has of a file that is gone stays; only what was not recorded yet may come or go."""
+    tip, seen = body.repo.tip(MAIN), body.seen.get(path)
+    file = body.repo.entry(body.repo.info(tip).tree, path) if tip is not None else None
+    known = [version for version in (file, seen.file if seen is not None else None) if version is not None]
+    contents = [content, *(body.repo.read(version.oid) for version in known if body.repo.has(version.oid))]
+    if layout.is_memory(path) and len(contents) == 3:
+        sides = [told(each) for each in contents]
+        world.ledger.open |= {(path, entry) for entry in frozenset().union(*sides) - sides[0].intersection(*sides)}
+    else:
+        for each in contents:
+            world.ledger.doubt(path, each)
+    world.ledger.last.pop((body.name, path), None)
 
 
 def _place_of(body: SimBody, inode: Inode) -> str | None:

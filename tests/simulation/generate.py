@@ -13,6 +13,16 @@ SHARED = ("notes/shared-a.md", "notes/shared-b.md", "notes/deep/shared-c.md", "S
 CLASHING = ("notes/clash", "notes/clash/in.md", "notes/clash/deep/in.md", "notes/clash.md", "extra", "extra/x")
 IGNORES = ("*.tmp\n", "extra.txt\n", "shared-b.md\n", "shared-?.md\n", "")
 HOW = ("write", "rename", "append")
+# Where a crash, or somebody who comes in between, hurts most.
+SORE = (
+    "repo.flush after", "repo.move before", "repo.move after", "repo.tip after", "repo.state after",
+    "seen.remember before", "seen.remember after", "seen.transaction inside", "seen.transaction after",
+    "tree.look after", "tree.read after", "tree.leftovers after", "tree.keep before", "tree.drop before",
+    "tree replace.note", "tree replace.exchange", "tree replace.sync", "tree.replace after",
+    "tree create.parents", "tree create.rename", "tree create.sync", "tree.create after",
+    "tree remove.rename", "tree remove.prune", "tree.remove after",
+    "remote.fetch before", "remote.fetch after", "remote.push before", "remote.push after",
+)  # fmt: skip
 
 
 class Maker:
@@ -23,13 +33,15 @@ class Maker:
         self.bodies = self.random.choice((2, 2, 2, 3, 3, 4, 5, 8))
         self.texts = 0
         # Some worlds are calm in some respect, so that a rule is also seen by itself.
+        self.memories = self.random.sample(MEMORIES, self.random.choice((1, 1, 2, 3)))
+        self.shared = self.random.sample(SHARED, self.random.choice((1, 1, 2, 4)))
         self.faults = self.random.random() < 0.7
         self.people = self.random.random() < 0.25
         self.accidents = self.random.random() < 0.3
-        self.backups = self.random.random() < 0.08
+        self.backups = self.random.random() < 0.1
         self.odd = self.random.random() < 0.4
         self.stale = self.random.random() < 0.3
-        self.crashes = self.random.choice((0.0, 0.1, 0.3))
+        self.crashes = self.random.choice((0.0, 0.1, 0.3, 0.5))
         self.meanwhile = self.random.choice((0.0, 0.3, 0.6))
 
     def script(self, seed: int) -> Script:
@@ -82,8 +94,10 @@ class Maker:
             ]
         return ["pass", self.number(), words]
 
-    def point(self) -> int:
-        """Where in a pass: the beginning is as likely as the end."""
+    def point(self) -> int | list[object]:
+        """Where in a pass: often where it hurts, else the beginning is as likely as the end."""
+        if self.random.random() < 0.6:
+            return [self.random.choice(SORE), self.random.choice((1, 1, 1, 2, 2, 3, 4, 6))]
         return int(2 ** self.random.uniform(0, 7.2))
 
     def text(self) -> str:
@@ -94,14 +108,14 @@ class Maker:
     def a_write(self) -> Step:
         """Something an agent does to its files."""
         number, how = self.number(), self.random.choice(HOW)
-        if self.stale and self.random.random() < 0.3:
-            memory = self.random.choice(MEMORIES)
-            if self.random.random() < 0.4:
+        if self.stale and self.random.random() < 0.4:
+            memory = self.random.choice(self.memories)
+            if self.random.random() < 0.5:
                 return ["remember", number, memory]
             return ["stale", number, memory, self.text(), how]
-        name, memory = NAMES[number], self.random.choice(MEMORIES)
+        name, memory = NAMES[number], self.random.choice(self.memories)
         own = f"notes/own-{name}-{self.random.randrange(2)}.md"
-        shared = self.random.choice(SHARED)
+        shared = self.random.choice(self.shared)
         path = self.random.choice((memory, memory, shared, own))
         journal = f"journal/{name}/2027-01-{self.random.randint(1, 2):02}.md"
         return self.random.choice(
@@ -124,6 +138,9 @@ class Maker:
                 ["scribble", number, path, self.text()],
                 ["scribble", number, path, self.text()],
                 ["close_file", number, path],
+                ["grip", number, path],
+                ["late", number, path, self.text()],
+                ["late", number, path, self.text()],
                 ["chmod", number, shared, self.random.random() < 0.5],
             )
         )
@@ -167,17 +184,27 @@ class Maker:
             )
         )
 
+    def in_a_blink(self, number: int) -> Step:
+        """What may happen while everything is gone: less than any guard goes by."""
+        words: dict[str, object] = {"look": self.random.choice(("full", "hints"))}
+        if self.random.random() < self.crashes:
+            words["crash"] = self.point()
+        other: Step = ["pass", self.number(), {"look": "hints"}]
+        return self.random.choice(([*["pass", number], words], [*["pass", number], words], ["advance", 3.0], other))
+
     def an_accident(self) -> Step:
         """Files go without anybody wanting it, or an agent empties much."""
         number = self.number()
         return self.random.choice(
             (
-                ["vanish", number, self.random.choice((*MEMORIES, *SHARED))],
+                ["vanish", number, self.random.choice((*self.memories, *self.shared))],
                 ["wipe", number],
+                ["blink", number, [self.in_a_blink(number) for _ in range(self.random.randint(1, 6))]],
+                ["blink", number, [self.in_a_blink(number) for _ in range(self.random.randint(1, 6))]],
                 ["come_back", number],
                 ["come_back", number],
-                ["drop_all", number, self.random.choice(MEMORIES), self.random.choice(HOW)],
-                ["delete", number, self.random.choice(MEMORIES)],
+                ["drop_all", number, self.random.choice(self.memories), self.random.choice(HOW)],
+                ["delete", number, self.random.choice(self.memories)],
             )
         )
 
@@ -191,7 +218,7 @@ class Maker:
                 ["lock", number, self.text()],
                 ["field", number, self.random.choice(("displayName", "pronouns", "id", "mood")), self.text()],
                 ["break_identity", number],
-                ["link", number, self.random.choice((*SHARED, *CLASHING))],
+                ["link", number, self.random.choice((*self.shared, *CLASHING))],
                 ["alone", number],
                 ["copy_of", number, other],
                 ["write", number, clash, self.text(), how],
@@ -199,7 +226,7 @@ class Maker:
                 ["write", number, clash, self.text(), how],
                 ["delete", number, clash],
                 ["move", number, clash, self.random.choice(CLASHING)],
-                ["write", number, self.random.choice(SHARED), f"{self.text()}\r\nmore\r\n", how],
+                ["write", number, self.random.choice(self.shared), f"{self.text()}\r\nmore\r\n", how],
                 ["write", number, ".gitignore", self.random.choice(IGNORES), how],
             )
         )

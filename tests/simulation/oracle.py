@@ -118,13 +118,16 @@ def _commits(world: World) -> None:
     tip = world.server.tip(MAIN)
     if tip is None:
         return
-    records = merges = 0
+    records = 0
     for commit in world.server.log(tip):
+        before = world.server.info(commit.parents[0]).tree if commit.parents else ""
+        if len(commit.parents) == 1 and not commit.author.startswith("A Person"):
+            gone = [path for path, (_, after) in world.server.diff(before, commit.tree).items() if after is None]
+            if any(layout.is_required(path) or layout.is_fixed(path) for path in gone):
+                raise Broken(f"GUARD-2: {commit.message!r} removed {gone}")
         if len(commit.parents) > 1:
-            merges += 1
             continue
         records += 1
-        before = world.server.info(commit.parents[0]).tree if commit.parents else ""
         if before == commit.tree and not commit.author.startswith("A Person"):
             raise Broken(f"an empty commit: {commit.message!r}")
     bound = 2 * world.ledger.changes + 6 * len(world.bodies) + world.passes // 2 + 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -13,7 +14,7 @@ from bridge.core.identity import id_of
 from bridge.core.model import Commit
 from bridge.fakes.clock import FakeClock
 from bridge.fakes.facts import FakeFacts
-from bridge.fakes.files import Writer
+from bridge.fakes.files import Inode, Writer
 from bridge.fakes.remote import FakeRemote
 from bridge.fakes.repo import FakeRepo
 from bridge.fakes.seen import FakeSeen
@@ -24,6 +25,7 @@ from tests.simulation.script import Script, Step
 
 MAIN = "refs/heads/main"
 NAMES = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "haven")
+Point = int | list[Any]
 DEEPEST = 2  # passes inside passes inside passes
 
 
@@ -51,19 +53,28 @@ class Server(FakeRepo):
 
 @dataclass
 class Going:
-    """A pass under way: how many points it went by, what happens at which, and at which it dies."""
+    """A pass under way: which points it went by, what happens at which, and at which it dies.
 
-    between: dict[int, list[Step]] = field(default_factory=dict)
-    crash: int | None = None
+    A point is told by its number, or by its label and how often that came by.
+    """
+
+    between: list[tuple[Point, list[Step]]] = field(default_factory=list)
+    crash: Point | None = None
     points: int = 0
+    labels: Counter[str] = field(default_factory=Counter)
+
+    def at(self, point: Point | None, label: str) -> bool:
+        """Whether the pass is at this point now."""
+        return point in (self.points, [label, self.labels[label]])
 
 
 @dataclass
 class SimBody:
     """One body: what outlives its process, and its process.
 
-    writers: descriptors that its agent has open. vanished: files that may come back. read_at, copies, known: when its
-    agent last read a file (boottime), what it remembers of it, and which entries it ever saw there.
+    writers: descriptors that its agent has open. grips: files it is about to write without anybody noticing.
+    vanished: files that may come back. read_at, copies, known: when its agent last read a file (boottime), what it
+    remembers of it, and which entries it ever saw there. blind: what it wrote over without having read it.
     """
 
     name: str
@@ -79,6 +90,7 @@ class SimBody:
     outcome: sync.Outcome | None = None
     hints: set[str] = field(default_factory=set)
     writers: dict[str, Writer] = field(default_factory=dict)
+    grips: dict[str, Inode] = field(default_factory=dict)
     vanished: dict[str, bytes] = field(default_factory=dict)
     read_at: dict[str, float] = field(default_factory=dict)
     copies: dict[str, bytes] = field(default_factory=dict)
@@ -130,8 +142,7 @@ class World:
         order = Order(
             hints, bool(words.get("waive")), bool(words.get("now")), bool(words.get("remote", True)), publish=True
         )
-        between = {int(at): list(nested) for at, nested in words.get("between", ())}
-        body.going = Going(between, words.get("crash"))
+        body.going = Going([(at, nested) for at, nested in words.get("between", ())], words.get("crash"))
         self.steps = steps
         self.passes += 1
         body.hints.clear()
@@ -153,10 +164,13 @@ class World:
         if going is None:
             return
         going.points += 1
-        for step in going.between.pop(going.points, ()):
+        going.labels[label] += 1
+        now = [each for each in going.between if going.at(each[0], label)]
+        going.between = [each for each in going.between if each not in now]
+        for step in [step for _, nested in now for step in nested]:
             self.trace(f"  … at point {going.points} of {body.name}, {label}:")
             self.steps(step)
-        if going.crash == going.points:
+        if going.at(going.crash, label):
             self.trace(f"  {body.name} dies at point {going.points}, {label}")
             raise Crash
 
