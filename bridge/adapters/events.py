@@ -16,6 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from bridge.core.words import escaped
+
 if TYPE_CHECKING:
     from bridge.core.ports import Clock
 
@@ -159,7 +161,7 @@ def instant(seconds: float) -> str:
 
 
 def _dumps(value: Any, **options: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(", ", ": "), default=str)
+    return escaped(json.dumps(value, ensure_ascii=False, separators=(", ", ": "), default=str))
 
 
 def _shown(value: Any) -> Any:

@@ -6,6 +6,7 @@ readable before anybody sees them.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ FLUSH = b"0000"
 BIGGEST_PACKET = 65520
 MOST_WORDS = 8192  # bytes kept of what a server says beside the protocol
 PIECE = 32 * 1024
+LEAST = 64  # bytes that a packet which brings nothing counts for: small ones cost as much time
 
 _OID = re.compile(rb"[0-9a-f]{40}\Z")
 
@@ -46,11 +48,13 @@ class Channel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a server may ask of us at most: refs, bytes of an advertisement, bytes of a pack, seconds of silence."""
+    """What a server may ask of us at most: refs, bytes of an advertisement, bytes of a pack, bytes of everything else
+    that it says (progress, acknowledgements, a report), seconds of silence."""
 
     refs: int = 20_000
     advertisement: int = 8 * 1024 * 1024
     pack: int = 4 * 1024 * 1024 * 1024
+    words: int = 4 * 1024 * 1024
     silence: float = 30.0
 
 
@@ -80,12 +84,18 @@ class Wire:
         self.channel = channel
         self.limits = limits
         self.left = left
+        self._held = b""  # what has arrived and was not asked for yet
         self._said = bytearray()
         self.serving = False  # whether the server began to serve us: from then on, giving up is not refusing
 
     def send(self, content: bytes) -> None:
         """Send bytes. Raises Transient."""
         self.channel.send(content, self._patience())
+
+    def part(self) -> None:
+        """Say that nothing more is wanted. A server that has left by then has answered all the same."""
+        with contextlib.suppress(Transient):
+            self.send(FLUSH)
 
     def packet(self) -> bytes | None:
         """The next pkt-line's content; None for a flush packet.
@@ -103,7 +113,7 @@ class Wire:
         it was cut without a word.
         """
         head = b""
-        while len(head) < 4 and (piece := self.channel.recv(4 - len(head), self._patience())):
+        while len(head) < 4 and (piece := self._some(4 - len(head))):
             head += piece
         if len(head) < 4:
             words = self.channel.stderr(self._patience())
@@ -115,21 +125,25 @@ class Wire:
         size = _length(head)
         return self._content(size) if size else None
 
-    def pieces(self) -> Iterator[bytes]:
+    def pieces(self, most: int) -> Iterator[bytes]:
         """The rest of the stream as it comes, to its end: what a server sends that has no side bands."""
         total = 0
-        while piece := self.channel.recv(PIECE, self._patience()):
+        while piece := self._some(PIECE):
             total += len(piece)
-            self._bounded(total)
+            self._bounded(total, most)
             yield piece
 
-    def banded(self) -> Iterator[bytes]:
+    def banded(self, most: int) -> Iterator[bytes]:
         """Band 1 until the flush packet; band 2 is kept as words, band 3 raises Transient with them."""
-        total, begun = 0, False
+        total, beside, begun = 0, 0, False
         while (content := self.packet()) is not None:
             band, piece = content[:1], content[1:]
-            total += len(content) + 4
-            self._bounded(total)
+            if band == b"\x01" and piece:
+                total += len(piece)
+            else:
+                beside += max(len(content), LEAST)
+            self._bounded(total, most)
+            self._bounded(beside, self.limits.words)
             if band == b"\x01":
                 yield piece
             elif band == b"\x02":
@@ -171,14 +185,22 @@ class Wire:
     def _exactly(self, size: int) -> bytes:
         content = bytearray()
         while len(content) < size:
-            piece = self.channel.recv(size - len(content), self._patience())
+            piece = self._some(size - len(content))
             if not piece:
                 raise Transient("the connection was cut in the middle of an answer")
             content += piece
         return bytes(content)
 
+    def _some(self, limit: int) -> bytes:
+        """Some bytes, b"" at the end of the stream; the channel is asked for many at once, however few are wanted."""
+        held = self._held or self.channel.recv(PIECE, self._patience())
+        self._held = held[limit:]
+        return held[:limit]
+
     def _rest(self) -> bytes:
         """More of a text that is no protocol: what comes at once, for whoever waits for its end may wait for ever."""
+        if self._held:
+            return self._some(MOST_WORDS)
         try:
             return self.channel.recv(MOST_WORDS, min(1.0, self._patience()))
         except Transient:
@@ -190,10 +212,10 @@ class Wire:
             raise Transient("the remote took too long")
         return min(left, self.limits.silence)
 
-    def _bounded(self, total: int) -> None:
-        if total > self.limits.pack:
+    def _bounded(self, total: int, most: int) -> None:
+        if total > most:
             raise Refused(
-                f"the remote sends more than {self.limits.pack} bytes",
+                f"the remote sends more than {most} bytes",
                 kind="rejected",
                 advice="Nothing was kept of it. Look at the repository on the server: a soul is small.",
             )
@@ -244,7 +266,8 @@ def fetch(wire: Wire, said: Advertisement, tip: str, haves: Iterable[str]) -> It
     answer = wire.packet()
     if answer is None or answer[:3] not in (b"ACK", b"NAK"):
         raise _garbled(answer or b"")
-    yield from wire.banded() if "side-band-64k" in wanted else wire.pieces()
+    most = wire.limits.pack
+    yield from wire.banded(most) if "side-band-64k" in wanted else wire.pieces(most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,8 +304,8 @@ def push(wire: Wire, said: Advertisement, old: str | None, new: str, pack: bytes
 
 def _report(wire: Wire, banded: bool) -> Report:
     """Read until main is named, or to the end. The flush packet is not waited for: slow hooks come before it."""
-    unpacked = ""
-    for line in _nested(wire.banded() if banded else wire.pieces()):
+    unpacked, most = "", wire.limits.words
+    for line in _nested(wire.banded(most) if banded else wire.pieces(most)):
         word, _, rest = line.decode("utf-8", "replace").rstrip("\n").partition(" ")
         name, _, reason = rest.partition(" ")
         if word == "unpack":

@@ -154,6 +154,7 @@ def changed(soul: Soul, merged: Merged, tree: str) -> dict[str, File | None]:
 
 def describe(soul: Soul, tree: str, changes: dict[str, File | None]) -> str:
     """The description of a commit in words (COMMIT-1)."""
+
     def read(path: str, file: File | None) -> bytes | None:
         # Only of memories are the bytes looked at, and they may be many.
         return soul.content(file) if layout.is_memory(path) or file is None else b""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from bridge.adapters import config
 from bridge.adapters.clock import SystemClock
 from bridge.core.errors import SoulError, Unusable
-from bridge.core.words import readable
+from bridge.core.words import escaped, readable
 
 if TYPE_CHECKING:
     from bridge.core.ports import Clock
@@ -98,4 +98,4 @@ class Context:
 
 
 def _json(document: Any) -> str:
-    return json.dumps(document, ensure_ascii=False, indent=2)
+    return escaped(json.dumps(document, ensure_ascii=False, indent=2))

@@ -49,6 +49,11 @@ def readable(text: str | bytes, longest: int = LONGEST) -> str:
     return _UNSAFE.sub(_escape, text)
 
 
+def escaped(document: str) -> str:
+    """A JSON text with every character that could steer a terminal as its escape: the same document to a reader."""
+    return _UNSAFE.sub(_json_escape, document)
+
+
 def advice(text: str) -> str:
     """The next step that a server's refusal asks for."""
     for pattern, words in _ADVICE:
@@ -63,6 +68,11 @@ def may_pass(reason: str) -> bool:
     What it was is never told by the words: the tip has to be read again.
     """
     return reason.strip() in _PASSING
+
+
+def _json_escape(match: re.Match[str]) -> str:
+    units = match.group().encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
 def _escape(match: re.Match[str]) -> str:

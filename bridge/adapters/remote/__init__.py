@@ -81,18 +81,19 @@ class Remote:
         with self._served("git-upload-pack", self._patience.transfer) as (line, said):
             tip = said.tip
             if tip is None or self._here(tip, known):
-                line.send(wire.FLUSH)
+                line.part()
                 return RemoteLook(tip, said.others)
             self._repo.receive(self._counted(wire.fetch(line, said, tip, self._haves(known))))
             if not self._repo.has(tip):
                 raise Transient(f"the server's pack did not hold the commit {tip} that it has as main")
+            self._insist_on_commit(tip)
             return RemoteLook(tip, said.others)
 
     def push(self, expected: str | None, new: str) -> None:
         """As the port says. The advertisement of receive-pack is the look: nothing is sent to a main that moved."""
         with self._served("git-receive-pack", self._patience.transfer) as (line, said):
             if said.tip != expected:
-                line.send(wire.FLUSH)
+                line.part()
                 raise Moved(f"the remote's main is at {said.tip or 'no commit'}, not at {expected or 'no commit'}")
             pack = self._repo.pack(new, {expected} if expected else ())
             if len(pack) > WORTH_TELLING:
@@ -106,7 +107,7 @@ class Remote:
     def probe_write(self) -> None:
         """Ask whether this body may write, writing nothing. Raises as `push`."""
         with self._served("git-receive-pack", self._patience.look) as (line, _):
-            line.send(wire.FLUSH)
+            line.part()
 
     def close(self) -> None:
         """As the port says."""
@@ -140,7 +141,7 @@ class Remote:
                 advice="Local work is safe. Read the server's words; `soul-bridge status` shows what is held back.",
             )
         with self._served("git-upload-pack", self._patience.look) as (line, seen):
-            line.send(wire.FLUSH)
+            line.part()
         if seen.tip != expected:
             return Moved(f"the remote's main moved meanwhile: {said}")
         before, times = self._doubts
@@ -150,7 +151,21 @@ class Remote:
         return Transient(f"the remote could not take the push: {said}", advice=advice(said))
 
     def _here(self, tip: str, known: Collection[str]) -> bool:
-        return tip in known or (self._repo.has(tip) and any(self._repo.is_ancestor(tip, commit) for commit in known))
+        if tip in known or not self._repo.has(tip):
+            return tip in known
+        self._insist_on_commit(tip)
+        return any(self._repo.is_ancestor(tip, commit) for commit in known)
+
+    def _insist_on_commit(self, tip: str) -> None:
+        try:
+            self._repo.info(tip)
+        except Refused as error:
+            raise Refused(
+                f"the remote's main is no commit that can be read: {error.message}",
+                kind="rejected",
+                rule="REPO-2",
+                advice="Local work is safe. Look at the repository on its host: `git log main`, `git fsck`.",
+            ) from error
 
     def _haves(self, known: Collection[str]) -> list[str]:
         """Known commits, then some of their ancestors ever further back: the server may have been set back."""
