@@ -577,16 +577,23 @@ def test_many_looks_need_one_login_until_the_session_is_ten_minutes_old(session:
     assert session.server.logins == 2
 
 
-def test_a_look_over_the_open_session_takes_less_than_15_ms(session: Any) -> None:
+def test_a_look_over_the_open_session_costs_far_less_than_a_login(session: Any) -> None:
+    """Compared within one run, so that a busy machine is no failure: bench/ has the times."""
     one = session.body("one")
     one.remote.push(None, base := one.commit("base"))
     clock = SystemClock()
-    took = []
-    for _ in range(25):
+
+    def look() -> float:
         begun = clock.boottime()
         one.remote.fetch({base})
-        took.append(clock.boottime() - begun)
-    assert sorted(took)[len(took) // 4] < 0.015
+        return clock.boottime() - begun
+
+    afresh, again = [], []
+    for _ in range(12):
+        one.remote.close()
+        afresh.append(look())
+        again += [look(), look()]
+    assert sorted(again)[len(again) // 4] < sorted(afresh)[len(afresh) // 4] / 2
 
 
 def test_a_session_that_died_unnoticed_is_opened_again_at_once(session: Any) -> None:
