@@ -170,6 +170,8 @@ class KnownHosts:
             with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
                 file.write("".join(line + "\n" for line in lines))
                 file.flush()
+                with contextlib.suppress(OSError):  # who may read it stays as a person, or `service install`, set it
+                    os.fchmod(file.fileno(), self.path.stat().st_mode & 0o644 | 0o600)
                 os.fsync(file.fileno())
             os.replace(temporary, self.path)
         except BaseException:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
 
-from bridge.adapters import config, keys
+from bridge.adapters import config, hosts, keys
 from bridge.core.errors import Refused
 
 BODY = "agent: kaoru\nbody: laptop\nsoul: /srv/kaoru.soul\nremote: git@host:me/kaoru.soul.git\n"
@@ -81,3 +82,20 @@ def test_only_the_folder_of_credentials_is_trusted_so_far(tmp_path: Path, given:
 def test_the_part_of_the_state_that_a_unit_owns_leads_to_the_whole(tmp_path: Path) -> None:
     environment = {"HOME": "/h", "STATE_DIRECTORY": "/var/lib/soul-bridge/kaoru"}
     assert config.locate(environment).state_dir("kaoru") == Path("/var/lib/soul-bridge/kaoru")
+
+
+def test_what_a_service_was_let_to_read_stays_so_when_it_is_written_anew(tmp_path: Path) -> None:
+    """The configuration and the pinned hosts of a whole machine are root's; their reader is another user."""
+    found = places(tmp_path, None)
+    path = found.config_file("kaoru")
+    path.write_text(BODY)
+    path.chmod(0o640)
+    config.save(found, config.load(found, "kaoru"))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    pinned = hosts.KnownHosts(found.known_hosts)
+    key = hosts.HostKey("ssh-ed25519", "AAAAC3NzaC1lZDI1NTE5AAAAIGq2Y2Y2Y2Y2Y2Y2Y2Y2Y2Y2Y2Y2Y2Y2Y2Y2Y2Y2Y2Y2")
+    pinned.pin("[host]:22", key)
+    assert stat.S_IMODE(found.known_hosts.stat().st_mode) == 0o600
+    found.known_hosts.chmod(0o644)
+    pinned.pin("[other]:22", key)
+    assert stat.S_IMODE(found.known_hosts.stat().st_mode) == 0o644

@@ -278,6 +278,10 @@ def save(places: Places, settings: Settings) -> Path:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(text_of(settings, places).encode("utf-8"))
                 file.flush()
+                with contextlib.suppress(OSError):  # a group that `service install --system` let read it still may
+                    known = path.stat()
+                    os.fchown(file.fileno(), -1, known.st_gid)
+                    os.fchmod(file.fileno(), known.st_mode & 0o640 | 0o600)
                 os.fsync(file.fileno())
             os.replace(name, path)
         except BaseException:
