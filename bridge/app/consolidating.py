@@ -6,6 +6,7 @@ runs the command asks for that, keeps the lease alive, and stops the command in 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import uuid
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from bridge.app.soul import Order, Soul
 from bridge.core import lease
 from bridge.core.errors import Refused, SoulError, Transient
 
+OWED = "lease owed"  # remembered: the lease of ours that is to be given up as soon as the remote answers
 LOOKS = 40  # at the results, until they are at rest
 STEP = 1.0  # seconds between looks at the command and the lease
 AGAIN = 20.0  # seconds until a renewal that failed is tried again
@@ -40,6 +42,7 @@ def begin(soul: Soul, words: dict[str, Any]) -> dict[str, Any]:
             rule="LEASE-1",
             advice="Wait until it is done; nothing was changed.",
         )
+    soul.seen.remember(OWED, None)
     taken = leasing.acquire(soul, {})["lease"]
     held = soul.seen.recall(leasing.MEMORY)
     run = freezing.Run(uuid.uuid4().hex, int(words["owner"]), 0, held["started"], (held["content"],))
@@ -80,10 +83,23 @@ def end(soul: Soul, words: dict[str, Any]) -> dict[str, Any]:
         leasing.release(soul, {})
     except SoulError as error:
         problem = error
+        if isinstance(error, Transient):
+            soul.seen.remember(OWED, (soul.seen.recall(leasing.MEMORY) or {}).get("content"))
     finally:
         freezing.remember(soul, None)
     sync.run(soul, Order(None, waive=True))
     return {"problem": None if problem is None else problem.as_dict()}
+
+
+def give_back(soul: Soul, outcome: sync.Outcome) -> None:
+    """After a pass: a lease that could not be given up when its command ended is given up once the remote answers."""
+    owed = soul.seen.recall(OWED)
+    if owed is None or outcome.problem is not None or not (outcome.fetched or outcome.pushed):
+        return
+    soul.seen.remember(OWED, None)
+    if owed == (soul.seen.recall(leasing.MEMORY) or {}).get("content"):  # else it was taken anew since
+        with contextlib.suppress(SoulError):
+            leasing.release(soul, {})
 
 
 def _take_in(soul: Soul) -> None:

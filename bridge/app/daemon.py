@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from bridge.app import publishing, requests, sync
+from bridge.app import consolidating, publishing, requests, sync
 from bridge.app.inbox import Inbox, Notes, Request
 from bridge.app.life import Life
 from bridge.app.soul import Order
@@ -114,7 +114,7 @@ class Daemon:
         if asked:
             self._sync(asked)
         elif not self.life.paused and not notes.stop:
-            self._pass(self._order(notes, bool(plain)))
+            consolidating.give_back(self._soul, self._pass(self._order(notes, bool(plain))))
         self._report(self.life)
 
     def _order(self, notes: Notes, urgent: bool) -> Order:

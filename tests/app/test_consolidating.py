@@ -170,7 +170,7 @@ def test_offline_no_command_begins() -> None:
 
 
 def test_a_command_that_ends_offline_has_its_results_recorded_and_lets_the_rest_in() -> None:
-    """LEASE-3: the lease then ends by itself."""
+    """LEASE-3: the lease is given up as soon as the remote answers again."""
     one, two = pair()
     run = begin(one)
     one.write(MEMORY, "all five\n")
@@ -180,9 +180,25 @@ def test_a_command_that_ends_offline_has_its_results_recorded_and_lets_the_rest_
     assert one.tracked()[MEMORY] == b"all five\n"
     assert one.soul.frozen == ()
     one.remote.heal()
-    one.settle()
+    consolidating.give_back(one.soul, one.run())
+    assert leasing.show(two.soul, {})["lease"] is None
     two.settle()
     assert two.text(MEMORY) == "all five\n"
+    tip = one.remote.server.tip("refs/heads/main")
+    consolidating.give_back(one.soul, one.run())
+    assert one.remote.server.tip("refs/heads/main") == tip
+
+
+def test_a_lease_that_was_taken_anew_since_is_not_given_up() -> None:
+    one, _ = pair()
+    run = begin(one)
+    one.remote.unreachable = True
+    end(one, run["id"])
+    one.remote.heal()
+    one.clock.advance(60)
+    leasing.acquire(one.soul, {})
+    consolidating.give_back(one.soul, one.run())
+    assert leasing.show(one.soul, {})["lease"]["mine"] is True
 
 
 def test_a_restart_in_the_middle_changes_nothing() -> None:
