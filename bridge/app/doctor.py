@@ -11,6 +11,8 @@ from bridge.app import doctor_soul as soul
 from bridge.app.diagnosis import Check, Finding, Patient, fail, warn
 from bridge.core.errors import SoulError
 
+_NOT_CHECKED = "not checked"
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -20,6 +22,11 @@ class Row:
     state: str
     message: str
     remedy: str
+
+    @property
+    def checked(self) -> bool:
+        """Whether it could be checked at all."""
+        return not self.message.startswith(_NOT_CHECKED)
 
 
 # name, check, the checks that must not have failed for this one to mean anything
@@ -77,12 +84,9 @@ def run(patient: Patient, checks: Sequence[tuple[str, Check, tuple[str, ...]]] =
 def _missed(needs: tuple[str, ...], rows: dict[str, Row]) -> Finding | None:
     for need in needs:
         row = rows.get(need)
-        if row is not None and (row.state == "fail" or row.message.startswith(_NOT_CHECKED)):
+        if row is not None and (row.state == "fail" or not row.checked):
             return warn(f"{_NOT_CHECKED}: first the {need} has to be right", row.remedy)
     return None
-
-
-_NOT_CHECKED = "not checked"
 
 
 def _made(check: Check, patient: Patient) -> Finding | None:

@@ -26,7 +26,6 @@ from bridge.core.errors import Refused, Unusable
 from bridge.core.model import Presence, RemoteLook
 from bridge.core.words import readable
 
-UNKNOWN = "0" * 40
 MARKS = {"ok": "ok  ", "warn": "warn", "fail": "FAIL"}
 
 
@@ -41,7 +40,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         rows = [Row("configuration", "ok", str(path), "")]
         with _patient(settings, context) as patient:
             rows += doctor.run(patient)
-    context.answer([asdict(row) for row in rows], "\n".join(_words(row) for row in rows))
+    context.answer([asdict(row) for row in rows], _page(rows))
     return int(any(row.state == "fail" for row in rows))
 
 
@@ -55,6 +54,17 @@ def _correct(named: str | None, context: Context, error: Unusable) -> str:
     if error.advice.startswith("chmod "):
         return error.advice
     return f"${{EDITOR:-vi}} {context.places.config_file(agent)}"
+
+
+def _page(rows: Sequence[Row]) -> str:
+    """For people: what could not be checked is one line, and the last one counts."""
+    lines = [_words(row) for row in rows if row.checked]
+    missed = [row.check for row in rows if not row.checked]
+    if missed:
+        lines.append(f"      not checked, because of what failed: {', '.join(missed)}")
+    states = [row.state for row in rows if row.checked]
+    failed, warned = states.count("fail"), states.count("warn")
+    return "\n".join([*lines, f"{len(states)} checks: {failed} failed, {warned} with a warning"])
 
 
 def _words(row: Row) -> str:
@@ -137,14 +147,15 @@ class _Checkout:
             return None
 
 
+class _Everything(frozenset[str]):
+    """Every commit there is: who knows them all has nothing to fetch."""
+
+    def __contains__(self, commit: object) -> bool:
+        return True
+
+
 class _Looking(NothingYet):
-    """Has everything, so that nothing is fetched."""
-
-    def has(self, oid: str) -> bool:
-        return True
-
-    def is_ancestor(self, old: str, new: str) -> bool:
-        return True
+    """No objects are asked for by somebody who only looks."""
 
     def flush(self) -> None:
         """There is nothing new."""
@@ -173,7 +184,7 @@ class _Way:
         machine.connect(self._address.host, self._address.port)
 
     def look(self) -> RemoteLook:
-        return self._remote.fetch([UNKNOWN])
+        return self._remote.fetch(_Everything())
 
     def probe_write(self) -> None:
         self._remote.probe_write()

@@ -714,7 +714,20 @@ def test_it_works_while_a_daemon_runs_and_in_words(fleet: Fleet, body: Body) -> 
     assert said.code == 0, said.out
     assert f"ok    daemon: process {body.daemon.pid if body.daemon else 0}" in said.out
     assert "ok    write access: proved" in said.out
+    assert "checks: 0 failed, " in said.out.splitlines()[-1]
     body.stop()
+
+
+def test_what_could_not_be_checked_is_one_line_for_people(tmp_path: Path) -> None:
+    body = Body("laptop", tmp_path, "git@127.0.0.1:k.git")
+    (tmp_path / "config").mkdir()
+    text = f"agent: kaoru\nbody: laptop\nsoul: {tmp_path}/souls/kaoru.soul\nremote: {body.remote}\n"
+    (tmp_path / "config" / "kaoru.yaml").write_text(text)
+    said = body.run("doctor")
+    assert said.code == 1
+    assert said.out.count("not checked") == 1
+    assert "write access" in next(line for line in said.out.splitlines() if "not checked" in line)
+    assert said.out.count("soul-bridge init kaoru") == 2
 
 
 def test_a_configuration_that_cannot_be_used_is_the_first_line(tmp_path: Path) -> None:
