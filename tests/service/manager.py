@@ -7,15 +7,22 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
-from tests.real.fleet import Body, until
+from tests.real.fleet import PACKAGE, Body, until
 
 PROGRAMS = {"systemd": ("systemctl", "systemd-analyze"), "util-linux": ("unshare", "mount"), "git": ("git",)}
 MANAGERS = (Path("/lib/systemd/systemd"), Path("/usr/lib/systemd/systemd"))
 UNIT = "soul-bridge@kaoru.service"
 # The manager asks for the folder that tells a booted systemd; everybody else's stays as it is.
 SCRIPT = "mount -t tmpfs tmpfs /run/systemd && mkdir /run/systemd/system && exec {manager} --user --log-target=console"
+SHARED_TMP = "[Service]\nPrivateTmp=no\n"
+
+
+def unseen() -> bool:
+    """Whether these sources or their Python lie where a unit with a temporary folder of its own does not see them."""
+    return any(Path(place).is_relative_to(tmp) for place in (PACKAGE, sys.prefix) for tmp in ("/tmp", "/var/tmp"))
 
 
 def missing() -> str:
@@ -43,6 +50,10 @@ class Manager:
             folder.mkdir(mode=0o700)
         self.environment = {"HOME": str(self.home), "XDG_RUNTIME_DIR": str(runtime)}
         self.units = self.home / ".config" / "systemd" / "user"
+        if unseen():
+            folder = runtime / "systemd" / "user" / "soul-bridge@.service.d"
+            folder.mkdir(parents=True)
+            (folder / "tests.conf").write_text(SHARED_TMP)
         self.log = root / "manager.log"
         manager = next(path for path in MANAGERS if path.exists())
         with self.log.open("wb") as log:

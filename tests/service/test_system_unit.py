@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.real.fleet import PACKAGE
-from tests.service.manager import missing
+from tests.service.manager import SHARED_TMP, missing, unseen
 
 INSIDE = """\
 [Service]
@@ -30,6 +30,8 @@ mount -t tmpfs tmpfs {root}
 mkdir {root}/upper {root}/work {root}/tree
 mount -t overlay overlay -o lowerdir=/,upperdir={root}/upper,workdir={root}/work {root}/tree
 cp {answer}/inside.service {root}/tree/etc/systemd/system/
+mkdir -p {root}/tree/usr/local/lib/systemd/system/soul-bridge@.service.d
+cp {answer}/tests.conf {root}/tree/usr/local/lib/systemd/system/soul-bridge@.service.d/
 : > {root}/tree/etc/machine-id
 mkdir -p {root}/tree/srv/package {root}/tree/srv/answer
 exec systemd-nspawn --quiet --register=no --keep-unit --private-network --directory={root}/tree {binds} \
@@ -57,9 +59,10 @@ def found() -> Iterator[dict[str, Any]]:
     answer.mkdir()
     root.mkdir()
     (answer / "inside.service").write_text(INSIDE.format(python=sys.executable))
+    (answer / "tests.conf").write_text(SHARED_TMP if unseen() else "")
     # Folders that are mounts of their own are not in the copy of /.
     needed = {sys.prefix, sys.base_prefix, sysconfig.get_path("purelib")}
-    elsewhere = [path for path in sorted(needed) if os.stat(path).st_dev != os.stat("/").st_dev]
+    elsewhere = [path for path in sorted(needed) if unseen() or os.stat(path).st_dev != os.stat("/").st_dev]
     binds = " ".join(f"--bind-ro={path}" for path in elsewhere)
     script = BOOT.format(root=root, answer=answer, package=PACKAGE, binds=binds)
     try:
