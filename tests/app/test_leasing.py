@@ -102,3 +102,16 @@ def test_the_lease_file_reaches_the_other_bodies_and_a_local_change_to_it_does_n
     two.write("locks/consolidation.json", "mine!\n")
     two.settle()
     assert two.text("locks/consolidation.json") == held
+
+
+def test_a_lease_that_was_taken_is_reported_though_the_remote_is_gone_a_moment_later() -> None:
+    """LEASE-2: whoever holds it is told so, or it would be held for half an hour by nobody."""
+    one, _ = pair()
+    push = one.remote.push
+
+    def once(expected: str | None, new: str) -> None:
+        push(expected, new)
+        one.remote.unreachable = True
+
+    one.remote.push = once  # type: ignore[method-assign]
+    assert leasing.acquire(one.soul, {})["lease"]["mine"] is True
