@@ -19,8 +19,9 @@ IGNORE = b"*.tmp\n*.swp\n.DS_Store\n*.incoming*.md\n"
 
 @pytest.fixture(scope="module")
 def pair(found: Callable[..., Fleet]) -> Fleet:
-    """Two bodies that these tests share, each test with paths of its own."""
+    """Two bodies that these tests share, each test with paths of its own; their calls start no process."""
     fleet = found()
+    fleet.within = True
     for name in ("laptop", "server"):
         fleet.body(name, hold_back_over="1MiB")
     fleet.converge()
@@ -270,8 +271,9 @@ def test_an_identity_never_loses_its_id(pair: Fleet, laptop: Body, server_body: 
     assert json.loads(laptop.tree()["agent.json"])["id"] == fields["id"]
 
 
-def test_a_later_version_of_the_rules_is_left_as_it_is(fleet: Fleet) -> None:
+def test_a_later_version_of_the_rules_is_left_as_it_is(near: Fleet) -> None:
     """TREE-3, TREE-1: fixed files that another version wrote stay; what is missing is filled in."""
+    fleet = near
     later = {
         ".soul-spec.json": b'{\n  "spec": "soul-repo",\n  "version": 14\n}\n', ".gitattributes": b"*.md text\n",
         "agent.json": b'{"id": "8f14e45f-ceea-467f-ab2d-0a1b2c3d4e5f", "name": "kaoru", "displayName": "K", "x": 1}\n',
