@@ -13,7 +13,7 @@ from typing import Protocol
 
 from bridge.app import consolidating, publishing, requests, sync
 from bridge.app.inbox import Inbox, Notes, Request
-from bridge.app.life import Life
+from bridge.app.life import LOCAL, Life
 from bridge.app.soul import Order
 from bridge.core import cycle
 from bridge.core.errors import Refused, SoulError, Transient
@@ -146,6 +146,9 @@ class Daemon:
             self._keep_up()
         for path in outcome.again:
             self.inbox.hint(path)
+        if outcome.problem is None and life.problem is not None and life.problem.kind in LOCAL:
+            # What was in the way here is gone: nothing speaks against asking the remote at once.
+            self._cycle = replace(self._cycle, failures=0, next_remote=now)
         life.warnings = (*self._watcher.problems(), *self._upkeep)
         life.note(outcome, soul.clock.now() + max(0.0, self._cycle.next_remote - soul.clock.boottime()))
         return outcome

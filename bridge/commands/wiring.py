@@ -22,7 +22,7 @@ from bridge.adapters.seen import Seen
 from bridge.adapters.tree import Tree, prepare_process
 from bridge.app import repairing, reporting, requests, status
 from bridge.app.reads import Reads
-from bridge.app.soul import Limits, Soul
+from bridge.app.soul import KNOWN, MAIN, Limits, Soul
 from bridge.app.sync import Outcome
 from bridge.commands.context import Context
 from bridge.commands.reading import no_soul
@@ -89,7 +89,7 @@ def open_soul(settings: config.Settings, context: Context, lock: Lock, *, create
         repo=repo,
         seen=seen,
         remote=_remote(settings, context, repo),
-        tree=Tree(settings.soul, private, clock, _mark(settings, places, private), reads=reads.ours),
+        tree=Tree(settings.soul, private, clock, _mark(settings, places, private, create or mended), reads=reads.ours),
         clock=clock,
         facts=facts,
         limits=limits(settings),
@@ -97,7 +97,7 @@ def open_soul(settings: config.Settings, context: Context, lock: Lock, *, create
         version=__version__,
         was_read=reads.since,
     )
-    if mended:
+    if mended and soul.seen.recall(KNOWN) is None:
         repairing.begin_again(soul, _first_line(places.state_dir(settings.agent) / MATERIALISED))
     return Opened(soul, lock, settings, _closing(soul, seen, repo, lock, end_hooks), reads)
 
@@ -147,19 +147,18 @@ def _remote(settings: config.Settings, context: Context, repo: Repo) -> ports.Re
 
 
 def _repo(settings: config.Settings, context: Context, create: bool) -> tuple[Repo, bool]:
-    """The repository, and whether it is a fresh one in place of a damaged one."""
+    """The repository, and whether it is a fresh one in place of a damaged one. `create`: a person asked for it."""
     git_dir = settings.soul / ".git"
     known = _first_line(context.places.state_dir(settings.agent) / MARK) is not None
     if create and not known and not os.path.lexists(git_dir):
-        settings.soul.mkdir(parents=True, exist_ok=True)
-        return Repo.create(settings.soul), False
+        return _created(settings.soul), False
     if not known and not git_dir.is_dir():
         raise no_soul(settings)
     try:
         repo = Repo.open(settings.soul)
         repo.recover()
         if repairing.whole(repo):
-            return repo, False
+            return repo, known and repo.tip(MAIN) is None  # a crash came right behind the making of it
         repo.close()
         problem = "what its main points to cannot be read"
     except Refused as error:
@@ -168,12 +167,25 @@ def _repo(settings: config.Settings, context: Context, create: bool) -> tuple[Re
         problem = error.message
     if create and not (settings.soul.is_dir() and os.listdir(settings.soul)):
         # Somebody took the whole folder away and asks for it again: an ordinary join into an empty place.
-        settings.soul.mkdir(parents=True, exist_ok=True)
-        return Repo.create(settings.soul), False
+        return _created(settings.soul), False
     repairing.refuse_unless_repairable(settings.soul, known, problem)
     aside = repairing.set_aside(settings.soul, context.clock.now())
     context.say(f"{problem}; a fresh git directory takes its place" + (f", it is kept at {aside}" if aside else ""))
     return Repo.create(settings.soul), True
+
+
+def _created(soul: Path) -> Repo:
+    """A new repository in a folder that is made when it is missing. Raises Refused where no folder can be."""
+    try:
+        soul.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Refused(
+            f"{soul} cannot be made: {error.strerror}",
+            kind="disk",
+            rule="GUARD-2",
+            advice=f"Nothing was changed. See what stands there: ls -ld {soul}",
+        ) from error
+    return Repo.create(soul)
 
 
 def limits(settings: config.Settings) -> Limits:
@@ -181,15 +193,21 @@ def limits(settings: config.Settings) -> Limits:
     return Limits(settings.settle, settings.guard, settings.heartbeat, settings.hold_back_over)
 
 
-def _mark(settings: config.Settings, places: config.Places, private: Path) -> str:
-    """The id by which the state directory knows this checkout again (GUARD-2), made at the first opening."""
+def _mark(settings: config.Settings, places: config.Places, private: Path, trusted: bool) -> str:
+    """The id by which the state directory knows this checkout again (GUARD-2), made at the first opening.
+
+    trusted: we made this git directory just now, or a person asked for what stands here.
+    """
     path = places.state_dir(settings.agent) / MARK
     inside = private / "id"
-    known = _first_line(path) or _first_line(inside) or str(uuid.uuid4())
-    for place in (inside, path):
-        if _first_line(place) is None:
-            place.write_text(known + "\n", "ascii")
-    return known
+    known, found = _first_line(path), _first_line(inside)
+    if known is not None and not trusted:
+        return known
+    id = found or known or str(uuid.uuid4())
+    for place, line in ((inside, found), (path, known)):
+        if line != id:
+            place.write_text(id + "\n", "ascii")
+    return id
 
 
 def _first_line(path: Path) -> str | None:
