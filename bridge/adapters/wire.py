@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from bridge.core.errors import AnswerLost, Refused, Transient
-from bridge.core.words import advice, readable
+from bridge.core.words import LONGEST, advice, readable
 
 MAIN = "refs/heads/main"
 ABSENT = "0" * 40
@@ -161,8 +161,8 @@ class Wire:
 
     @property
     def words(self) -> str:
-        """What the server said beside the protocol, readable."""
-        return readable(bytes(self._said))
+        """What the server said last beside the protocol, readable: a hook that talks much gives its reason at the end."""
+        return readable(bytes(self._said[-LONGEST:]))
 
     def refused(self, words: bytes = b"") -> Refused:
         """The refusal of a server that would not serve us, with its words from wherever they came."""
