@@ -161,7 +161,7 @@ class Wire:
 
     @property
     def words(self) -> str:
-        """What the server said last beside the protocol, readable: a hook that talks much gives its reason at the end."""
+        """What the server said last beside the protocol, readable: a talkative hook gives its reason at the end."""
         return readable(bytes(self._said[-LONGEST:]))
 
     def refused(self, words: bytes = b"") -> Refused:
