@@ -73,6 +73,7 @@ def delete(world: World, body: SimBody, path: str) -> None:
     if before is None:
         return
     body.tree.agent_delete(path)
+    _unknown_yet(world, body, path, before, None)
     if layout.is_required(path) or layout.is_fixed(path):
         _comes_back(world, body, path, before)
     else:
@@ -375,6 +376,7 @@ def _put(world: World, body: SimBody, path: str, content: bytes, how: str) -> No
         tree.agent_append(path, content[len(before) :])
     else:
         tree.agent_write(path, content)
+    _unknown_yet(world, body, path, before, content)
     known = body.known.setdefault(path, set())
     if layout.is_memory(path):
         # What the agent never saw it cannot have taken out.
@@ -412,6 +414,14 @@ def _doubt(world: World, body: SimBody, path: str, content: bytes | None) -> Non
     for version in (file, seen.file if seen is not None else None):
         if version is not None and body.repo.has(version.oid):
             world.ledger.doubt(path, body.repo.read(version.oid))
+
+
+def _unknown_yet(world: World, body: SimBody, path: str, before: bytes | None, after: bytes | None) -> None:
+    """What a crash kept us from knowing as placed cannot be told from a file that the agent made: it deletes nothing."""
+    if before is not None and body.seen.get(path) is None:
+        world.ledger.open |= {(path, entry) for entry in told(before) - told(after)}
+        if after is None:
+            world.ledger.unsure.add(path)
 
 
 def _comes_back(world: World, body: SimBody, path: str, content: bytes) -> None:

@@ -55,8 +55,12 @@ class Maker:
             for number in range(self.bodies):
                 steps += [["pass", number, {}], ["advance", 3.0], ["pass", number, {}]]
         while len(steps) < length:
-            steps.append(self.step())
-        return Script(self.bodies, steps, seed, self.random.random() < 0.5, drift)
+            if self.random.random() < 0.12:
+                steps += self.a_bad_moment()
+            else:
+                steps.append(self.step())
+        hinted, tick = self.random.random() < 0.5, self.random.choice((0, 0, 10_000_000, 1_000_000_000))
+        return Script(self.bodies, steps, seed, hinted, drift, tick)
 
     def step(self, depth: int = 0) -> Step:
         """One step."""
@@ -71,6 +75,25 @@ class Maker:
         kinds += [self.a_fault] * (3 * self.faults) + [self.a_person] * (2 * self.people)
         kinds += [self.an_accident] * (2 * self.accidents) + [self.an_oddity] * (2 * self.odd)
         return self.random.choice(kinds)()
+
+    def a_bad_moment(self) -> list[Step]:
+        """Somebody writes; a pass is cut short, or run into, where it hurts; then the same place is written again."""
+        number, how, path = self.number(), self.random.choice(HOW), self.random.choice(self.memories)
+        author = self.random.choice((number, self.number()))
+        words: dict[str, object] = {"look": self.random.choice(("full", "hints"))}
+        disturbance = self.a_person() if self.people else self.a_write()
+        if self.crashes and self.random.random() < 0.7:
+            words["crash"] = self.point()
+        else:
+            words["between"] = [[self.point(), [disturbance]]]
+        first: Step = ["add", author, path, self.text(), how]
+        second: Step = ["drop", number, path, -1, how]
+        if self.random.random() < 0.3:
+            name = NAMES[number]
+            author, path = number, f"notes/own-{name}-0.md"
+            first, second = ["write", author, path, self.text(), how], ["delete", number, path]
+        published: list[Step] = [["advance", 1.0], ["pass", author, {}]] if author != number else [["advance", 1.0]]
+        return [first, *published, ["pass", number, words], second, ["advance", 1.0], ["pass", number, {}]]
 
     def number(self) -> int:
         """A body."""

@@ -16,13 +16,18 @@ Step = list[Any]
 
 @dataclass
 class Script:
-    """How a world begins and what happens in it. `hinted`: at rest, passes look only where hints point."""
+    """How a world begins and what happens in it.
+
+    hinted: at rest, passes look only where hints point. drift: how fast each body's clocks run. tick: how coarse file
+    times are, in nanoseconds. why: what failed.
+    """
 
     bodies: int
     steps: list[Step]
     seed: int = 0
     hinted: bool = False
     drift: list[float] = field(default_factory=list)
+    tick: int = 0
     why: str = ""
 
     def dump(self) -> str:

@@ -189,7 +189,7 @@ class World:
         clock = FakeClock(boottime=1_000.0 + number)
         repo = FakeRepo()
         remote = FakeRemote(self.server, repo)
-        tree = FakeTree(clock, checkpoint=lambda label: self.point(body, "tree " + label))
+        tree = FakeTree(clock, lambda label: self.point(body, "tree " + label), self.script.tick)
         body = SimBody(name, clock, rate, repo, FakeSeen(), tree, remote, cast(Soul, None))
         birth = {"id": str(uuid.UUID(int=number, version=4)), "created": 1_800_000_000_000, "display_name": "Kaoru"}
         body.seen.remember("birth", birth)
