@@ -36,6 +36,7 @@ def main(words: list[str] | None = None) -> int:
         results.goals = goals.judged(results)
     else:
         results = measured(SIZES[arguments.sizes], [case for case in ALL if case.name in (arguments.only or _names())])
+    arguments.out.mkdir(parents=True, exist_ok=True)
     results.write(arguments.out / "results.json")
     (arguments.out / "README.md").write_text(table.markdown(results), "utf-8")
     (arguments.out / "plot.svg").write_text(plot.drawn(results), "utf-8")

@@ -68,6 +68,7 @@ def observe(soul: Soul, order: Order, progress: Progress) -> Found:
     soul.watching = plan.again(soul.watching, [path for path, entry in entries.items() if entry and entry.racy])
     if soul.watching.again:
         progress.due(at.boottime + plan.RACY)
+    soul.owed = frozenset()
     return found
 
 

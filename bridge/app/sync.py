@@ -51,6 +51,7 @@ def run(soul: Soul, order: Order) -> Outcome:
     """One pass. Raises nothing for what the outside does: what comes out is a bug or the end of the process."""
     progress = Progress()
     soul.passes += 1
+    soul.owed = None if order.hints is None or soul.owed is None else soul.owed | order.hints
     soul.facts.bind_pass(f"{int(soul.clock.now())}.{soul.passes}")
     try:
         freezing.tend(soul)
