@@ -87,7 +87,8 @@ def _accounts(root: Path) -> Path:
     for name in ("group", "nsswitch.conf", "ld.so.cache", "hosts"):
         if Path("/etc", name).is_file():
             shutil.copy(Path("/etc", name), place / name)
-    (place / "passwd").write_text(Path("/etc/passwd").read_text() + "git:x:0:0::/root:/bin/sh\n")
+    # First, for this machine may have an account of that name.
+    (place / "passwd").write_text("git:x:0:0::/root:/bin/sh\n" + Path("/etc/passwd").read_text())
     return place
 
 
