@@ -52,6 +52,22 @@ def test_what_many_passes_left_is_put_together(laptop: Body, daemon: bool) -> No
     assert b"has a canoe" in laptop.tree()[MEMORY]
 
 
+def test_housekeeping_that_fails_is_told_and_stops_nothing(laptop: Body) -> None:
+    """Trap 133: packs that git cannot put together are a warning in the status, and passes go on."""
+    before = set((laptop.soul / ".git/objects/pack").glob("*.pack"))
+    pile_up(laptop, 60)
+    for torn in sorted(set((laptop.soul / ".git/objects/pack").glob("*.pack")) - before)[:30]:
+        torn.chmod(0o644)
+        content = bytearray(torn.read_bytes())
+        content[13] ^= 0xFF
+        torn.write_bytes(content)
+    laptop.start()
+    until(lambda: any("packs" in words for words in laptop.seen()["warnings"]), "it is told", 20)
+    laptop.append(MEMORY, CANOE)
+    until(lambda: b"has a canoe" in laptop.tree()[MEMORY], "passes go on")
+    assert laptop.stop() == 0
+
+
 def test_a_hundred_idle_looks_leave_nothing_behind(laptop: Body, fleet: Fleet) -> None:
     """Traps 106, 132, 135: no commit, no pack, no ref, no file, no descriptor, no thread, no child, no memory."""
     laptop.sync()
