@@ -6,6 +6,7 @@ A fact says that something happened, in the past tense, and never what a file ho
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import logging
 import os
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 LARGEST = 1024 * 1024  # bytes of events.jsonl before it becomes events.jsonl.1
 KEPT = 3  # older files
 LONGEST = 500  # characters of a text in a fact: more would be contents, not a fact
+MOST = 1000  # items of a list in a fact
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "warn": 30, "error": 40, "critical": 50}
 _POLL = 0.2
 
@@ -172,7 +174,8 @@ def _shown(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _shown(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [_shown(item) for item in value]
+        shown = [_shown(item) for item in itertools.islice(value, MOST)]
+        return shown if len(value) <= MOST else [*shown, f"… and {len(value) - MOST} more"]
     return value
 
 

@@ -122,19 +122,23 @@ def describe(changes: Mapping[str, Change]) -> str:
     memories = {path: change for path, change in changes.items() if layout.is_memory(path)}
     if memories:
         told.append(((0, "memories"), _counts(memories.values())))
-    for path in sorted(changes.keys() - memories.keys(), key=lambda path: (_rank(path), path)):
+    others = sorted(changes.keys() - memories.keys(), key=lambda path: (_rank(path), path))
+    for path in others[:SUBJECT]:  # no more of them could fit
         group, word = _word(path)
         gone = "−" if changes[path][1] is None else ""
         told.append(((_rank(path), group), gone + (_cut(_plain(word), SUBJECT // 2) or "?")))
-    return _fit(told) or "nothing changed"
+    return _fit(told, len(others[SUBJECT:])) or "nothing changed"
 
 
-def _fit(told: Sequence[tuple[tuple[int, str], str]]) -> str:
-    """Words, each after its group's name where that is new, as far as SUBJECT allows, and how many are left out."""
+def _fit(told: Sequence[tuple[tuple[int, str], str]], more: int) -> str:
+    """Words, each after its group's name where that is new, as far as SUBJECT allows, and how many are left out.
+
+    more: how many there are beyond those told.
+    """
     text, previous = "", None
     for number, (group, word) in enumerate(told):
         said = ", " + word if group == previous else ("; " if text else "") + f"{group[1]} {word}".strip()
-        left = len(told) - number - 1
+        left = len(told) + more - number - 1
         room = SUBJECT - (len(f" and {left} more") if left else 0)
         if text and len(text + said) > room:
             return f"{text} and {left + 1} more"

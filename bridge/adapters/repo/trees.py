@@ -19,13 +19,13 @@ from bridge.core.model import DIRECTORY, EXECUTABLE, GITLINK, LINK, PLAIN, File,
 
 # Mode in octal, a space, the name, NUL, twenty bytes of id. The name may be empty or strange.
 _ENTRY = re.compile(rb"([0-7]{1,9}) ([^\0]*)\0(.{20})", re.DOTALL)
-_USUAL = frozenset((b"100644", b"100755", b"120000", b"160000"))
+_USUAL = {b"100644": PLAIN, b"100755": EXECUTABLE, b"120000": LINK, b"160000": GITLINK}
 
 MOST_ENTRIES = 1_000_000  # a tree beyond this is not a soul but a trap: equal subtrees can multiply without end
 DEEPEST = 1_000  # folders below this are kept and not looked into; no file system takes such a path
 LONGEST = 32_768  # the same for a path of so many characters
 _PARSED = 128  # parsed folders kept at hand
-_PARSED_LENGTH = 20_000
+_PARSED_ENTRIES = 400_000  # and entries in all of them; a larger folder is kept alone, for it is asked path by path
 
 Diff = dict[str, tuple[File | None, File | None]]
 
@@ -45,6 +45,9 @@ class Entry(NamedTuple):
     @property
     def file(self) -> File:
         """The entry with the mode that git takes it for: five are left of all that there can be."""
+        usual = _USUAL.get(self.mode)
+        if usual is not None:
+            return File(self.oid.hex(), usual)
         mode = int(self.mode, 8)
         if stat.S_ISREG(mode):
             mode = EXECUTABLE if mode & 0o100 else PLAIN
@@ -69,6 +72,7 @@ class Trees:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._parsed: OrderedDict[str, Folder] = OrderedDict()
+        self._entries = 0
 
     def folder(self, oid: str) -> Folder:
         """Entries of one folder by name. Raises Refused(kind="internal") when it is not here or damaged."""
@@ -80,10 +84,10 @@ class Trees:
             return known
         # Of two entries of one name, which git itself never writes, the first holds.
         folder = {entry.name: entry for entry in reversed(parse(self._store.read("tree", oid), oid))}
-        if len(folder) <= _PARSED_LENGTH:
-            self._parsed[oid] = folder
-            if len(self._parsed) > _PARSED:
-                self._parsed.popitem(last=False)
+        self._parsed[oid] = folder
+        self._entries += len(folder)
+        while len(self._parsed) > _PARSED or (self._entries > _PARSED_ENTRIES and len(self._parsed) > 1):
+            self._entries -= len(self._parsed.popitem(last=False)[1])
         return folder
 
     def find(self, tree: str, path: str) -> Entry | None:
