@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from bridge.app import freezing
+from bridge.app import freezing, withheld
 from bridge.app.joining import JOINING, LEFT, NOBODY, REMOTE
 from bridge.app.soul import Order, Progress, Soul
 from bridge.core import bodies, layout, plan
@@ -60,10 +60,12 @@ def observe(soul: Soul, order: Order, progress: Progress) -> Found:
     missing = sum(change.stamp is None for change in soul.watching.changes.values())
     _put_back(soul, progress, found)
     _guard(soul, order, progress, known, found, missing)
+    withheld.leave_out(soul, order, progress.pending, found.versions, found.unchanged)
     apart = progress.pending | soul.watching.held.keys() | soul.waiting.keys()
     for path in plan.in_the_way(found.versions, apart):
         found.leave_out(path)
         progress.pending.add(path)
+    found.seen = {path: found.seen[path] for path in found.versions}
     entries = {**found.unchanged, **found.seen}
     soul.watching = plan.again(soul.watching, [path for path, entry in entries.items() if entry and entry.racy])
     if soul.watching.again:

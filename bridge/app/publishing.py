@@ -6,6 +6,7 @@ made again, so a lost race leaves nothing behind.
 
 from __future__ import annotations
 
+from bridge.app import withheld, withholding
 from bridge.app.joining import ALONE, IDENTITY, first_contact, remember_identity
 from bridge.app.joining import REMOTE as REMOTE
 from bridge.app.recording import changed, clock_wrong, describe
@@ -32,21 +33,21 @@ def exchange(soul: Soul, progress: Progress) -> None:
     refused, known = None, soul.seen.recall(REMOTE)
     if ahead(soul):
         try:
-            _push(soul, progress, known, soul.head() or "")
-            return
+            return _push(soul, progress, known, soul.head() or "")
         except Moved:
             pass
         except Refused as error:
             refused = error  # a key that may only read is told before the tip is: others may have written
     theirs, expected = _theirs(soul, progress, _fetch(soul, progress))
     if refused is not None and theirs == known:
-        raise refused
+        return _without_refused(soul, progress, known, soul.head() or "", refused)
     try:
         _integrate(soul, progress, theirs, expected)
     except StandOff:
         raise
     except Moved:
         progress.moved = True
+    return None
 
 
 def ahead(soul: Soul) -> bool:
@@ -110,12 +111,25 @@ def _integrate(soul: Soul, progress: Progress, theirs: str | None, expected: str
     if candidate != expected:
         try:
             _push(soul, progress, expected, candidate)
-        except (Transient, Refused) as error:
+        except Transient as error:
             problem = error
+        except Refused as error:
+            try:
+                _without_refused(soul, progress, expected, candidate, error)
+                return
+            except (Transient, Refused) as again:
+                problem = again
     if candidate != head:
         _adopt(soul, progress, head, candidate, merged, paths)
     if problem is not None:
         raise problem
+
+
+def _without_refused(soul: Soul, progress: Progress, expected: str | None, candidate: str, refusal: Refused) -> None:
+    """Publish what the server takes (REPO-8). Raises the refusal when it is not for what is in the push."""
+    if refusal.kind != "rejected":
+        raise refusal
+    withholding.rebuild(soul, progress, expected, candidate, refusal)
 
 
 def _publishable(soul: Soul, commit: str) -> bool:
@@ -211,5 +225,6 @@ def _push(soul: Soul, progress: Progress, expected: str | None, new: str) -> Non
         soul.seen.remember(REMOTE, push.new)
         soul.seen.remember(BEHIND, None)
         soul.seen.remember(ALONE, None)
+        withheld.published(soul)
         remember_identity(soul, soul.tree_of(push.new))
     soul.facts.record("remote.pushed", commit=push.new, expected=push.expected)

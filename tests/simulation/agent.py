@@ -417,7 +417,7 @@ def _doubt(world: World, body: SimBody, path: str, content: bytes | None) -> Non
 
 
 def _unknown_yet(world: World, body: SimBody, path: str, before: bytes | None, after: bytes | None) -> None:
-    """What a crash kept us from knowing as placed cannot be told from a file that the agent made: it deletes nothing."""
+    """What a crash kept us from knowing as placed looks like a file that the agent made: nothing is deleted there."""
     if before is not None and body.seen.get(path) is None:
         world.ledger.open |= {(path, entry) for entry in told(before) - told(after)}
         if after is None:

@@ -40,6 +40,7 @@ class Maker:
         self.accidents = self.random.random() < 0.3
         self.backups = self.random.random() < 0.1
         self.odd = self.random.random() < 0.4
+        self.scanner = self.random.random() < 0.15
         self.stale = self.random.random() < 0.3
         self.crashes = self.random.choice((0.0, 0.1, 0.3, 0.5))
         self.meanwhile = self.random.choice((0.0, 0.3, 0.6))
@@ -51,6 +52,8 @@ class Maker:
         steps: list[Step] = []
         if self.random.random() < 0.15:
             steps.append(["alone", self.number()])
+        if self.scanner:
+            steps.append(["scan", 0, True])
         if self.random.random() < 0.7:
             for number in range(self.bodies):
                 steps += [["pass", number, {}], ["advance", 3.0], ["pass", number, {}]]
@@ -126,7 +129,8 @@ class Maker:
     def text(self) -> str:
         """Words that nobody wrote before."""
         self.texts += 1
-        return f"t{self.texts}"
+        secret = self.scanner and self.random.random() < 0.15
+        return f"t{self.texts} SECRET" if secret else f"t{self.texts}"
 
     def a_write(self) -> Step:
         """Something an agent does to its files."""
@@ -173,6 +177,8 @@ class Maker:
         number = self.number()
         if self.backups and self.random.random() < 0.1:
             return ["roll_back", 0, self.random.randint(1, 3)]
+        if self.scanner and self.random.random() < 0.3:
+            return ["scan", 0, self.random.random() < 0.7]
         return self.random.choice(
             (
                 ["offline", number],

@@ -69,7 +69,8 @@ def _memories(world: World) -> None:
     ledger = world.ledger
     for path, entry in sorted(ledger.added - ledger.open):
         there = entry in agreed.get(path, ())
-        if (path, entry) in ledger.removed and there:
+        # A backup from before a deletion, written on by others, may bring back what was deleted since.
+        if (path, entry) in ledger.removed and there and not world.rolled_back:
             raise Broken(f"MERGE-2: {entry!r} was taken out of {path} and is there")
         if (path, entry) not in ledger.removed and not there:
             raise Broken(f"MERGE-2: {entry!r} was added to {path}, never taken out, and is not there")

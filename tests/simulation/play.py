@@ -44,6 +44,8 @@ def take(world: World, step: Step) -> None:
 def heal(world: World) -> None:
     """Every fault ends: networks, disks, people's work, open files, hidden directories, what is nobody's to write."""
     world.trace("— everything heals")
+    if world.scanned:
+        faults.scan(world, world.bodies[0], False)
     for body in world.bodies:
         faults.online(world, body)
         faults.full(world, body, False)
@@ -73,7 +75,9 @@ def _moved(world: World, body: SimBody, number: int) -> bool:
     """One more pass; whether anything came of it."""
     look = "hints" if world.script.hinted and number % 100 != 50 else "full"
     before = body.repo.tip("refs/heads/main"), dict(body.tree.paths())
-    world.run(body, {"look": look}, lambda step: None)
+    # A person lets what was refused go, now that it may.
+    now = world.scanned and any(rule == "REPO-8" for rule, _ in body.soul.watching.held.values())
+    world.run(body, {"look": look, "now": now}, lambda step: None)
     outcome = body.outcome
     if outcome is None:
         raise Broken(f"{body.name} made no pass")

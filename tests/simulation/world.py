@@ -109,7 +109,7 @@ class World:
         self.ledger = Ledger()
         self.facts = FakeFacts()
         self.bodies: list[SimBody] = []
-        self.rolled_back = False
+        self.rolled_back = self.scanned = False
         self.passes = 0
         for number in range(script.bodies):
             self.bodies.append(self._body(number))
@@ -138,7 +138,9 @@ class World:
             return
         body.hints |= set(body.tree.hints)
         body.tree.hints.clear()
-        hints = None if body.fresh or words.get("look", "full") == "full" else frozenset(body.hints)
+        # As the watcher says it: an ignore file that changed, also by us, may change everything.
+        whole = body.fresh or words.get("look", "full") == "full" or ".gitignore" in body.hints
+        hints = None if whole else frozenset(body.hints)
         order = Order(
             hints, bool(words.get("waive")), bool(words.get("now")), bool(words.get("remote", True)), publish=True
         )
@@ -155,7 +157,7 @@ class World:
             return
         finally:
             body.going = None
-        body.hints |= set(body.outcome.again)
+        body.hints |= {*body.outcome.again, *(path for path in body.outcome.written if path == ".gitignore")}
         self.trace(f"  {body.name}: {body.outcome.outcome}: {body.outcome.sentence}")
 
     def point(self, body: SimBody, label: str) -> None:

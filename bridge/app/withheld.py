@@ -1,0 +1,51 @@
+"""Paths that the server refused: held until they changed and their time has come (REPO-8, GUARD-5 applied)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, MutableMapping
+from dataclasses import replace
+
+from bridge.app.soul import Order, Soul
+from bridge.core import publish
+from bridge.core.model import File
+
+WITHHELD = "withheld"  # remembered: by path, what was refused, until when, and the delay
+TRIED = "tried"  # remembered: delays of paths that are being tried again
+REASON = ("REPO-8", "the server refused what is in it; everything else was published")
+
+
+def leave_out(
+    soul: Soul,
+    order: Order,
+    pending: set[str],
+    versions: MutableMapping[str, File | None],
+    unchanged: Collection[str],
+) -> None:
+    """Take what the server refused out of the local versions, but for what is to be tried again now.
+
+    pending: paths that wait. unchanged: paths whose working file proved to be as it was seen.
+    """
+    known = soul.seen.recall(WITHHELD)
+    if known is None:
+        return
+    kept, tried, now = {}, soul.seen.recall(TRIED) or {}, soul.clock.now()
+    for path, plain in known.items():
+        entry = publish.Withheld(*plain)
+        version = versions.get(path)
+        if path in versions and (order.now or entry.due(version.oid if version is not None else "", now)):
+            tried[path] = entry.delay
+        elif path not in unchanged and (path in pending or path in soul.watching.paths):
+            versions.pop(path, None)
+            kept[path] = plain
+        # Else the file is as published again, or there is none: nothing is left to withhold.
+    if kept != known:
+        with soul.seen.transaction():
+            soul.seen.remember(WITHHELD, kept or None)
+            soul.seen.remember(TRIED, tried or None)
+    soul.watching = replace(soul.watching, held={**soul.watching.held, **dict.fromkeys(kept, REASON)})
+
+
+def published(soul: Soul) -> None:
+    """The server took everything: what was tried again is as good as any other path."""
+    if soul.seen.recall(TRIED) is not None:
+        soul.seen.remember(TRIED, None)
