@@ -66,17 +66,26 @@ class Server:
         self._server = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        accounts = self.root / "passwd"
-        accounts.write_text(Path("/etc/passwd").read_text() + f"git:x:0:0::{self.root}:/bin/sh\n")
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
         configuration = self.root / "sshd_config"
         configuration.write_text(_CONFIGURATION.format(port=self.port, root=self.root, address=self.network.address))
-        beside = ["unshare", "-m", "sh", "-c", f'mount --bind {accounts} /etc/passwd && exec "$@"', "sh"]
+        beside = ["unshare", "-m", "sh", "-c", f'mount --bind {self._accounts()} /etc && exec "$@"', "sh"]
         command = [*self.network.beyond, *beside, _sshd(), "-D", "-e", "-f", str(configuration)]
         with (self.root / "sshd.log").open("ab") as log:
             server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.network.call(lambda: until(self._accepts, "sshd accepts connections", 10, 0.05))
         return server
+
+    def _accounts(self) -> Path:
+        """What stands for /etc: a file alone would go when somebody renames a new one over the real one."""
+        place = self.root / "etc"
+        place.mkdir()
+        for name in ("group", "nsswitch.conf", "ld.so.cache", "hosts", "localtime"):
+            if Path("/etc", name).is_file():
+                shutil.copy(Path("/etc", name), place / name)
+        # The first of a name counts: the machine may have an account `git` of its own.
+        (place / "passwd").write_text(f"git:x:0:0::{self.root}:/bin/sh\n" + Path("/etc/passwd").read_text())
+        return place
 
     def close(self) -> None:
         """End it and every session."""

@@ -2,7 +2,9 @@
 
 Committer times may lie (a body with a wrong clock), so walks are ordered by a *rank*: one more than the highest rank
 of the parents, or the committer time where that is higher. A child always ranks above its parents, so a walk in this
-order never meets a commit too late. Ranks are found once per commit and program run.
+order never meets a commit too late. Ranks are found once per commit and program run, down to the root, which takes
+seconds where there are many. So a walk is first tried by plain times, and counts where it came down to one commit
+that everything else is below of: then nothing can have been met too late.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ _ENCODING = re.compile(
 )
 _LAST = 253_402_300_799  # the last second of the year 9999: later times cannot be shown
 _PARENT, _OTHER, _STALE = 1, 2, 4
+_NEAR = 2000  # commits that a walk by plain times may meet
 LONGEST_MESSAGE = 1 << 20  # bytes of a message that are read; the rest stays in history
 _LARGE = 1 << 16  # bytes of a commit beyond which it is read once
 _KEPT = 256  # such commits kept at hand
@@ -63,7 +66,7 @@ class History:
     def bases(self, one: str, other: str) -> list[str]:
         """Best common ancestors: newest first, then lowest id."""
         if one == other:
-            self._node(one)
+            self.info(one)
             return [one]
         found = self._paint({one: _PARENT, other: _OTHER}, _PARENT | _OTHER)
         best = [oid for oid, flags in found.items() if flags & 7 == _PARENT | _OTHER]
@@ -73,6 +76,9 @@ class History:
         """Whether `new` is `old` or descends from it."""
         if not self._store.has(old):
             return False  # all ancestors of what is here are here
+        near = self._near({new: _PARENT, old: _OTHER} if old != new else {new: _PARENT}, _PARENT | _OTHER)
+        if near is not None or old == new:
+            return near is None or bool(near[old] & _PARENT)
         floor = self._node(old).rank
         heap = [(-self._node(new).rank, new)]
         met = {new}
@@ -90,21 +96,35 @@ class History:
 
     def between(self, tips: Iterable[str], since: Collection[str]) -> set[str]:
         """Commits reachable from `tips` and from none of `since`."""
+        if not since:
+            return self._reachable(tips)
         start = {oid: _PARENT for oid in tips}
         start.update({oid: _STALE for oid in since})
         found = self._paint(start, 0)
         return {oid for oid, flags in found.items() if not flags & _STALE}
 
-    def rank(self, oid: str) -> tuple[int, str]:
-        """A key that sorts commits behind their parents, the same everywhere."""
-        return self._node(oid).rank, oid
+    def _reachable(self, tips: Iterable[str]) -> set[str]:
+        met = set(tips)
+        stack = list(met)
+        while stack:
+            fresh = [parent for parent in self.info(stack.pop()).parents if parent not in met]
+            met.update(fresh)
+            stack += fresh
+        return met
+
+    def ordered(self, oids: Collection[str]) -> list[str]:
+        """These commits, each behind those of its parents that are among them, the same everywhere."""
+        return [commit.oid for commit in self._newest_first(set(oids))][::-1]
 
     def log(self, tip: str, since: str | None) -> Iterator[Commit]:
         """Commits reachable from tip and not from `since`, children before parents, newest first, then lowest id."""
-        wanted = self.between([tip], [since] if since else [])
+        yield from self._newest_first(self.between([tip], [since] if since else []))
+
+    def _newest_first(self, wanted: set[str]) -> Iterator[Commit]:
+        """Children before parents, newest first, then lowest id."""
         waiting = dict.fromkeys(wanted, 0)
         for oid in wanted:
-            for parent in set(self._nodes[oid].parents) & wanted:
+            for parent in set(self.info(oid).parents) & wanted:
                 waiting[parent] += 1
         ready = [(-self.info(oid).time, oid) for oid, children in waiting.items() if not children]
         heapq.heapify(ready)
@@ -178,6 +198,9 @@ class History:
         Commits that got all `shared` flags (if any) make their ancestors stale. Since a child is always met before
         its parents, the flags of a commit are complete when it is taken.
         """
+        near = self._near(start, shared)
+        if near is not None:
+            return near
         flags = dict(start)
         heap = [(-self._node(oid).rank, oid) for oid in flags]
         heapq.heapify(heap)
@@ -195,6 +218,33 @@ class History:
                 after = flags[parent] = (before or 0) | passed
                 fresh += (not after & _STALE) - (before is not None and not before & _STALE)
         return done
+
+    def _near(self, start: dict[str, int], shared: int) -> dict[str, int] | None:
+        """As `_paint`, by committer times. None where it does not come down to one stale commit soon, or where a
+        commit was met too late.
+
+        What was met cannot be below that commit: its own ancestors would have been met down to a root, and none was.
+        """
+        flags, done = dict(start), dict[str, int]()
+        heap = [(-self.info(oid).time, oid) for oid in flags]
+        heapq.heapify(heap)
+        while heap and len(done) < _NEAR:
+            _, oid = heapq.heappop(heap)
+            value = done[oid] = flags.pop(oid)
+            passed = value | _STALE if shared and value & shared == shared else value
+            if not heap and passed & _STALE:
+                return done
+            parents = self.info(oid).parents
+            if not parents:
+                return None
+            for parent in parents:
+                if parent not in done:
+                    if parent not in flags:
+                        heapq.heappush(heap, (-self.info(parent).time, parent))
+                    flags[parent] = flags.get(parent, 0) | passed
+                elif passed & ~done[parent]:
+                    return None
+        return None
 
     def _node(self, oid: str) -> _Node:
         """Rank and parents of a commit; ancestors that are not known yet are read first."""

@@ -45,7 +45,7 @@ def _missing(store: Store, trees: Trees, history: History, new: str, have: Colle
     known = [oid for oid in have if store.has(oid)]
     wanted = history.between([new], known)
     met: set[bytes] = set()
-    ordered = sorted(wanted, key=history.rank)
+    ordered = history.ordered(wanted)
     for oid in reversed(ordered):
         yield "commit", oid, ""
     for oid in ordered:
