@@ -32,16 +32,46 @@ class Conflict:
     blob: str
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What history up to a commit says: losses that nothing closed, and ids that were closed. A later look reads on
+    from there."""
+
+    tip: str
+    found: tuple[Conflict, ...]
+    closed: frozenset[str]
+
+
 def listed(repo: Repo, now: float) -> list[Conflict]:
     """Open ones of the last 90 days, newest first. now: seconds since the epoch."""
     head = repo.tip(MAIN)
-    if head is None:
-        return []
+    return [] if head is None else standing(repo, read(repo, head, now), now)
+
+
+def standing(repo: Repo, known: Known, now: float) -> list[Conflict]:
+    """Those that are open in the tree of the commit."""
+    oldest, tree = now - DAYS * 86400, repo.info(known.tip).tree
+    return [one for one in known.found if one.at >= oldest and not _stands(repo, tree, one)]
+
+
+def read(repo: Repo, head: str, now: float, known: Known | None = None) -> Known:
+    """What history up to `head` says; only what is new since `known` is read, where that cannot make a difference."""
+    if known is not None and known.tip == head:
+        return known
+    if known is not None and repo.has(known.tip) and repo.is_ancestor(known.tip, head):
+        fresh = _walk(repo, head, known.tip, now)
+        before = {one.id for one in known.found} | known.closed
+        # What closes, and what was lost before, may stand anywhere between what is known.
+        if not fresh.closed and not before & {one.id for one in fresh.found}:
+            return Known(head, fresh.found + known.found, known.closed)
+    return _walk(repo, head, None, now)
+
+
+def _walk(repo: Repo, head: str, since: str | None, now: float) -> Known:
     oldest = now - DAYS * 86400
-    tree = repo.info(head).tree
     closed: set[str] = set()
     found: dict[str, Conflict] = {}
-    for commit in repo.log(head):
+    for commit in repo.log(head, since):
         if commit.time < oldest - SKEWED:
             break
         closed |= {value for key, value in commits.trailers(commit.message) if key in CLOSING}
@@ -49,7 +79,7 @@ def listed(repo: Repo, now: float) -> list[Conflict]:
             id = identify(blob, path)
             if id not in closed and id not in found and repo.has(blob):
                 found[id] = Conflict(id, path, commit.body, commit.time, commit.oid, blob)
-    return [one for one in found.values() if not _stands(repo, tree, one)]
+    return Known(head, tuple(found.values()), frozenset(closed))
 
 
 def pick(repo: Repo, now: float, words: str) -> Conflict:

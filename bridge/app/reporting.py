@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from bridge.app import conflicts, status
@@ -12,6 +12,8 @@ from bridge.core import bodies, layout, lease
 from bridge.core.instants import iso, seconds
 
 KINDS = ("auth", "hostkey", "network", "identity", "rewritten", "not-a-soul", "rejected", "disk", "config", "internal")
+LISTED = "conflicts"  # remembered: what history said about lost versions, up to which commit
+UNREAD = 32  # commits that may be read again before that is remembered anew
 COUNTED = 10_000  # commits at most that ahead and behind count
 
 
@@ -73,10 +75,30 @@ def of_history(soul: Soul, tip: str | None, remote: str | None) -> dict[str, Any
         "remote_tip": remote,
         "ahead": _count(soul, tip, remote),
         "behind": _count(soul, remote, tip),
-        "conflicts": len(conflicts.listed(soul.repo, soul.clock.now())),
+        "conflicts": _conflicts(soul, tip),
         "lease": _lease(soul, tree),
         "bodies": _bodies(soul, tree),
     }
+
+
+def _conflicts(soul: Soul, tip: str | None) -> int:
+    """How many are open; what was read of history is remembered, for it may be long."""
+    if tip is None:
+        return 0
+    now, before = soul.clock.now(), _known(soul.seen.recall(LISTED))
+    known = conflicts.read(soul.repo, tip, now, before)
+    news = before is None or (known.found, known.closed) != (before.found, before.closed)
+    if news or _count(soul, tip, before.tip if before else None) >= UNREAD:
+        plain = {"tip": tip, "found": [asdict(one) for one in known.found], "closed": sorted(known.closed)}
+        soul.seen.remember(LISTED, plain)
+    return len(conflicts.standing(soul.repo, known, now))
+
+
+def _known(plain: dict[str, Any] | None) -> conflicts.Known | None:
+    if plain is None:
+        return None
+    found = tuple(conflicts.Conflict(**one) for one in plain["found"])
+    return conflicts.Known(plain["tip"], found, frozenset(plain["closed"]))
 
 
 def _count(soul: Soul, tip: str | None, since: str | None) -> int:
