@@ -55,6 +55,7 @@ class Daemon:
         self._cycle = cycle.Cycle(poll)
         self._deadline: float | None = None
         self._quiet_until = 0.0
+        self._pushed_at, self._in_a_row = 0.0, 0
         self._next_upkeep = 0.0
         self._upkeep: tuple[str, ...] = ()
         self._thread = threading.Thread(target=self.run, name=f"soul-{soul.agent}", daemon=True)
@@ -137,7 +138,9 @@ class Daemon:
             self._cycle = cycle.step(self._cycle, outcome.ending, now, random.random())  # noqa: S311 - jitter only
         if outcome.pushed:
             self._cycle = replace(self._cycle, attempt=max(outcome.took, 0.01))
-            self._quiet_until = now + cycle.courtesy(soul.company, now, outcome.took)
+            self._in_a_row = self._in_a_row + 1 if now - self._pushed_at < cycle.LIVELY else 1
+            self._pushed_at = now
+            self._quiet_until = now + cycle.courtesy(soul.company, now, outcome.took, self._in_a_row)
         self._deadline = outcome.deadline
         if publishing.ahead(soul) and not outcome.pushed and not self._cycle.failures and self._quiet_until > now:
             self._deadline = min(self._deadline or self._quiet_until, self._quiet_until)

@@ -82,6 +82,7 @@ def open_soul(settings: config.Settings, context: Context, lock: Lock, *, create
     private.mkdir(mode=0o700, exist_ok=True)
     seen = Seen(private / "seen.db")
     reads = Reads(clock)
+    repo.reads = reads.ours
     facts, end_hooks = _facts(settings, context)
     soul = Soul(
         agent=settings.agent,

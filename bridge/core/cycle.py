@@ -18,6 +18,7 @@ FIRST_REFUSAL = 60.0
 LONGEST_REFUSAL = 3600.0
 MOVED_WINDOW = (0.2, 2.0)
 FULL_LOOK = 300.0  # seconds between looks at everything, whatever the hints say
+UNBROKEN = 3  # pushes in a row after which there may be company that never gets its turn
 FRESH_COMPANY = 60.0  # another body counts as active this long after its last commit was seen
 
 
@@ -82,12 +83,14 @@ def looked(cycle: Cycle, now: float) -> Cycle:
     return replace(cycle, next_full=now + FULL_LOOK)
 
 
-def courtesy(company: float | None, now: float, took: float) -> float:
+def courtesy(company: float | None, now: float, took: float, in_a_row: int = 1) -> float:
     """Seconds to wait after a won push while another body is active, so that slow links get their turn.
 
-    company: when another body's commit was last seen, None if never. took: seconds the push took.
+    company: when another body's commit was last seen, None if never. took: seconds the push took. in_a_row: pushes
+    won without a pause between them; whoever wins every race never learns that somebody else is running.
     """
-    if company is None or now - company > FRESH_COMPANY:
+    alone = company is None or now - company > FRESH_COMPANY
+    if alone and in_a_row < UNBROKEN:
         return 0.0
     return max(1.0, 3 * took)
 

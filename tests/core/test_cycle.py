@@ -91,6 +91,12 @@ def test_whoever_won_a_push_lets_others_go_first_while_they_are_active() -> None
     assert cycle.courtesy(NOW - 5, NOW, 0.01) == 1.0
 
 
+def test_whoever_wins_every_race_pauses_although_nobody_else_was_seen() -> None:
+    assert cycle.courtesy(None, NOW, 0.01, in_a_row=2) == 0.0
+    assert cycle.courtesy(None, NOW, 0.01, in_a_row=3) == 1.0
+    assert cycle.courtesy(NOW - 61, NOW, 0.5, in_a_row=4) == 1.5
+
+
 def test_the_next_pass_begins_at_the_earliest_reason() -> None:
     state = Cycle(POLL, next_remote=NOW + 20, next_full=NOW + 100)
     assert cycle.next_wake(state, NOW, None) == 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from bridge.adapters.gitenv import refuse_alternates
@@ -38,11 +38,12 @@ _FORMATS = re.compile(rb"^\s*(objectformat\s*=\s*\"?sha256|refstorage\s*=\s*\"?r
 
 class Repo:
     """The port `Repo`; for one thread at a time. `git_dir`: where git keeps what it keeps. `largest`: bytes of
-    a blob that `read` gives."""
+    a blob that `read` gives. `reads` is called with a path before its working file is opened to be read (MERGE-12)."""
 
     def __init__(self, git_dir: Path) -> None:
         self.git_dir = git_dir
         self.largest = LARGEST_STORED
+        self.reads: Callable[[str], None] = lambda path: None
         self._refs = Refs(git_dir)
         self._load()
 
@@ -50,7 +51,7 @@ class Repo:
         self._store = Store(self.git_dir / "objects")
         self._trees = Trees(self._store)
         self._history = History(self._store, self._trees)
-        self._index = Index(self.git_dir, self._store, self._trees)
+        self._index = Index(self.git_dir, self._store, self._trees, lambda path: self.reads(path))
 
     @classmethod
     def open(cls, directory: str | Path) -> Repo:

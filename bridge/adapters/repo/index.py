@@ -13,7 +13,7 @@ import os
 import re
 import stat
 import struct
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -56,9 +56,15 @@ class _State:
 
 
 class Index:
-    """The index of one git directory, kept in memory while nobody else writes it."""
+    """The index of one git directory, kept in memory while nobody else writes it.
 
-    def __init__(self, git_dir: Path, store: Store, trees: Trees) -> None:
+    reads: called with a path before its working file is opened.
+    """
+
+    def __init__(
+        self, git_dir: Path, store: Store, trees: Trees, reads: Callable[[str], None] = lambda path: None
+    ) -> None:
+        self._reads = reads
         self._git_dir = git_dir
         self._path = git_dir / "index"
         self._store = store
@@ -158,6 +164,7 @@ class Index:
 
     def _look(self, path: str, file: File) -> bytes:
         """The forty bytes of stat data of a working file whose content is `file`, else zeros: git then compares."""
+        self._reads(path)
         try:
             handle = os.open(
                 self._git_dir.parent / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
