@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from bridge.app import arrivals
+from bridge.app import arrivals, withheld
 from bridge.app.joining import IDENTITY, JOINING, REMOTE, settle_identity
 from bridge.app.observing import Found, leave, observe
 from bridge.app.soul import KNOWN, MAIN, Order, Progress, Soul
@@ -134,6 +134,7 @@ def _commit(soul: Soul, progress: Progress, local: Local) -> None:
 def _remember(soul: Soul, head: str | None, entries: dict[str, SeenEntry | None]) -> None:
     """Seen follows main. Whether main still holds what was recorded when files are brought to it remains to be seen."""
     with soul.seen.transaction():
+        withheld.remember_bases(soul, entries)
         for path, entry in entries.items():
             soul.seen.put(path, entry)
         leave(soul, set(entries))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, MutableMapping
+from collections.abc import Collection, Iterable, MutableMapping
 from dataclasses import replace
 
+from bridge.app.joining import NOBODY
 from bridge.app.soul import Order, Soul
 from bridge.core import publish
-from bridge.core.model import File
+from bridge.core.model import File, SeenEntry
 
 WITHHELD = "withheld"  # remembered: by path, what was refused, until when, and the delay
 TRIED = "tried"  # remembered: delays of paths that are being tried again
+BASES = "unpublished"  # remembered: by path, what was seen before the first change that is not published yet
 REASON = ("REPO-8", "the server refused what is in it; everything else was published")
 
 
@@ -45,7 +47,26 @@ def leave_out(
     soul.watching = replace(soul.watching, held={**soul.watching.held, **dict.fromkeys(kept, REASON)})
 
 
+def remember_bases(soul: Soul, paths: Iterable[str]) -> None:
+    """These paths are about to be recorded: what was seen of them stays the base until the server has taken them."""
+    bases = soul.seen.recall(BASES) or {}
+    entries = {path: soul.seen.get(path) for path in paths if path not in bases}
+    fresh = {path: [entry.file.oid, entry.file.mode] if entry is not None else None for path, entry in entries.items()}
+    if fresh:
+        soul.seen.remember(BASES, bases | fresh)
+
+
+def base(soul: Soul, path: str, published: File | None) -> SeenEntry | None:
+    """What a refused path is a change of: as when it was recorded, else what is published."""
+    bases = soul.seen.recall(BASES) or {}
+    file = published
+    if path in bases:
+        file = File(*bases[path]) if bases[path] is not None else None
+    return SeenEntry(file, file.oid, NOBODY) if file is not None else None
+
+
 def published(soul: Soul) -> None:
     """The server took everything: what was tried again is as good as any other path."""
-    if soul.seen.recall(TRIED) is not None:
-        soul.seen.remember(TRIED, None)
+    for name in (TRIED, BASES):
+        if soul.seen.recall(name) is not None:
+            soul.seen.remember(name, None)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bridge.app.joining import NOBODY, REMOTE
+from bridge.app.joining import REMOTE
 from bridge.app.recording import beat, describe
 from bridge.app.soul import KNOWN, MAIN, Progress, Soul
 from bridge.app.standing import keep, stand_off
-from bridge.app.withheld import REASON, TRIED, WITHHELD
+from bridge.app.withheld import BASES, REASON, TRIED, WITHHELD, base
 from bridge.core import bodies, publish
 from bridge.core.errors import Refused
-from bridge.core.model import File, SeenEntry
+from bridge.core.model import File
 
 
 def rebuild(soul: Soul, progress: Progress, expected: str | None, candidate: str, refusal: Refused) -> None:
@@ -49,31 +49,31 @@ def rebuild(soul: Soul, progress: Progress, expected: str | None, candidate: str
     refused = publish.withhold(changes.keys(), refusal.message, own, push)
     if not refused:
         raise refusal
-    _set_aside(soul, candidate, tip, {path: changes[path] for path in refused}, refusal)
+    _set_aside(soul, candidate, tip, refused, refusal)
     progress.notes.append("the server refuses " + ", ".join(sorted(refused)) + ": held, everything else was published")
 
 
-def _set_aside(soul: Soul, had: str, tip: str, refused: dict[str, File | None], refusal: Refused) -> None:
+def _set_aside(soul: Soul, had: str, tip: str, refused: frozenset[str], refusal: Refused) -> None:
     """Main moves to what was published; what was refused is a local change again, held."""
     now, head = soul.clock.now(), soul.head()
-    # What the working files were made from: what is published and did not reach them yet they cannot have changed.
     bases = soul.repo.bases(head, tip) if head is not None else []
     tree = soul.tree_of(bases[0]) if bases else ""
     tried = soul.seen.recall(TRIED) or {}
-    entries = {
-        path: publish.withheld(file.oid if file is not None else "", now, tried.get(path, 0.0))
-        for path, file in refused.items()
-    }
+    entries = {}
+    for path in refused:
+        seen = soul.seen.get(path)
+        # Held is what the working file holds, whatever a merge had made of it.
+        entries[path] = publish.withheld(seen.file.oid if seen is not None else "", now, tried.get(path, 0.0))
     stand_off(soul)
     for commit in {had, head} - {None}:
         keep(soul, str(commit))
     with soul.seen.transaction():
         for path in refused:
-            file = soul.repo.entry(tree, path)
-            soul.seen.put(path, SeenEntry(file, file.oid, NOBODY) if file is not None else None)
+            soul.seen.put(path, base(soul, path, soul.repo.entry(tree, path)))
         plain = {path: [entry.oid, entry.until, entry.delay] for path, entry in entries.items()}
         soul.seen.remember(WITHHELD, {**(soul.seen.recall(WITHHELD) or {}), **plain})
         soul.seen.remember(TRIED, None)
+        soul.seen.remember(BASES, None)
         soul.repo.move(MAIN, head, tip)
         soul.seen.remember(KNOWN, tip)
     soul.watching = replace(soul.watching, held={**soul.watching.held, **dict.fromkeys(refused, REASON)})
