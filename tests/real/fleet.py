@@ -368,7 +368,9 @@ class Fleet:
         if authorized:
             self.server.authorize(self.repository, line)
         if init:
+            body.within = True  # what `init` does as a process is another test's business
             body.init("--host-key", self.server.fingerprint(), "--display-name", "Kaoru")
+            body.within = self.within
             body.configure(**(QUICK | settings))
         return body
 
