@@ -6,6 +6,7 @@ Rules: REPO-3, REPO-4, REPO-5, REPO-6, REPO-7, REPO-8, COMMIT-2.
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
@@ -125,7 +126,7 @@ def withhold(paths: Collection[str], words: str, probe: str, push: Callable[[fro
     scanner minds. push: publishes these paths on top of what it published before, and says whether the server took
     them. Empty when nothing was taken: then it is not about a path (author, merge commits, quota, protected main).
     """
-    named = [path for path in paths if path != probe and path in words]
+    named = [path for path in paths if path != probe and _names(words, path)]
     others = sorted(path for path in paths if path != probe and path not in named)
     if not push(frozenset([probe])):
         return frozenset()
@@ -145,6 +146,10 @@ def withhold(paths: Collection[str], words: str, probe: str, push: Callable[[fro
         else:
             groups += _halves(group)
     return frozenset(refused)
+
+
+def _names(words: str, path: str) -> bool:
+    return re.search(rf"(?<![\w/-]){re.escape(path)}(?![\w/-])", words) is not None
 
 
 def _halves(group: list[str]) -> list[list[str]]:
