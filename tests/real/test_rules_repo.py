@@ -260,6 +260,25 @@ def hook(fleet: Fleet, script: str) -> None:
     path.chmod(0o755)
 
 
+def test_a_path_the_server_refuses_is_held_and_the_rest_arrives(fleet: Fleet) -> None:
+    """REPO-8: what a hook refuses is found, held, kept under a ref and tried again when changed and asked for."""
+    laptop, server = seed(fleet), fleet.body("server")
+    hook(fleet, 'git grep -q FORBIDDEN "$new" && { echo "policy: a forbidden word" >&2; exit 1; }; exit 0')
+    for number in range(5):
+        laptop.write(f"notes/fine{number}.md", f"# fine {number}\n")
+    laptop.write("notes/secret.md", "# secret\nFORBIDDEN\n")
+    answer = laptop.run("sync", "--json").document
+    assert [(one["path"], one["rule"]) for one in answer["held"]] == [("notes/secret.md", "REPO-8")]
+    server.sync()
+    assert server.read("notes/fine4.md") == "# fine 4\n" and server.read("notes/secret.md") is None
+    assert laptop.read("notes/secret.md") == "# secret\nFORBIDDEN\n"
+    laptop.write("notes/secret.md", "# secret\nharmless\n")
+    laptop.sync("--now")
+    server.sync()
+    assert server.read("notes/secret.md") == "# secret\nharmless\n"
+    fleet.agree()
+
+
 def test_a_protected_branch_is_told_and_nothing_is_rebuilt(fleet: Fleet) -> None:
     """REPO-8: where leaving paths out does not help, the refusal is told and the commits stay as they are."""
     laptop = seed(fleet)
