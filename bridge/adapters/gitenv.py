@@ -80,20 +80,6 @@ _SETTINGS = (
     "pack.threads=1",
 )
 
-# What `--strict` and `fsckObjects` would refuse, and TREE-7 keeps in history: names that never reach a disk, doubled
-# and unsorted entries, the heads of careless programs, files that only git's own checkout would obey. Servers accept
-# all of it, so refusing it would stop every body for ever. What is missing or cut short is still refused.
-TOLERATED = (
-    *("hasDotgit", "hasDot", "hasDotdot", "fullPathname", "zeroPaddedFilemode", "badFilemode", "largePathname"),
-    *("duplicateEntries", "treeNotSorted", "nullSha1", "nulInCommit", "missingAuthor", "multipleAuthors"),
-    *("missingCommitter", "missingNameBeforeEmail", "badName", "missingEmail", "badEmail", "missingSpaceBeforeEmail"),
-    *("missingSpaceBeforeDate", "badDate", "badDateOverflow", "zeroPaddedDate", "badTimezone"),
-    *("badGpgsig", "badHeaderContinuation"),
-    *("gitmodulesSymlink", "gitmodulesUrl", "gitmodulesPath", "gitmodulesName", "gitmodulesUpdate"),
-    *("gitmodulesParse", "gitmodulesBlob", "gitmodulesMissing", "gitmodulesLarge"),
-    *("gitattributesBlob", "gitattributesLarge", "gitattributesLineLength", "gitattributesMissing"),
-)
-
 _SKELETON_CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
 
 

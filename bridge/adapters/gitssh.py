@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from bridge.adapters.gitenv import TOLERATED, Outcome, run_git, skeleton
+from bridge.adapters.gitenv import Outcome, run_git, skeleton
 from bridge.core.errors import AnswerLost, Moved, Refused, SoulError, Transient
 from bridge.core.model import RemoteLook
 from bridge.core.words import advice, may_pass, readable
@@ -25,8 +25,7 @@ DOUBTS = 3  # so many times the same push may fail for a reason that could pass 
 _SETTINGS = (
     "protocol.version=0",
     "fetch.unpackLimit=1",  # always one pack: a damaged loose object is never repaired by anybody
-    "fetch.fsckObjects=true",
-    *(f"fetch.fsck.{name}=ignore" for name in TOLERATED),
+    "fetch.fsckObjects=false",  # what can be parsed and is whole is let in, as `repo.receive` does: TREE-7
 )
 _UNREACHABLE = re.compile(
     r"^ssh: |connection (closed|reset|timed out|refused|to \S+ closed)|kex_exchange_identification|banner exchange"

@@ -133,6 +133,8 @@ def _back(soul: Soul, head: str, path: str, file: File) -> Changes:
             rule="MERGE-8",
             advice=f"{SAFE} Move what stands there away first.",
         )
+    if reason := layout.held(path, file.mode, 0):
+        raise Refused(f"{path} cannot come back: {reason[1]}", kind="rule", rule=reason[0], advice=SAFE)
     if layout.is_lock(path) or (bodies.owner(path) not in (None, soul.body) and path.startswith("bodies/")):
         raise Refused(f"{path} is not this body's to write", kind="rule", rule="MERGE-9", advice=SAFE)
     if path == identity.PATH:
@@ -157,18 +159,24 @@ def _reverse(soul: Soul, head: str, commit: Commit) -> Changes:
         if layout.is_memory(path) and (merged := _entries_back(soul, path, before, after, now)) is not None:
             if merged != now:
                 changes[path] = merged
-        elif now != after or (before is None and _needed(path)):
+        elif now != after or (before is None and _needed(path)) or _unsafe(path, before):
             stuck.append(path)
         else:
             changes[path] = before
     if stuck:
         raise Refused(
-            f"commit {commit.oid[:10]} cannot be taken back: changed since, or needed: {', '.join(stuck[:5])}",
+            f"commit {commit.oid[:10]} cannot be taken back: changed since, needed, or not safe: "
+            + ", ".join(stuck[:5]),
             kind="rule",
             rule="REPO-3",
             advice=f"{SAFE} Bring single files back with `soul-bridge restore COMMIT PATH`.",
         )
     return changes
+
+
+def _unsafe(path: str, file: File | None) -> bool:
+    """Whether it would bring back what no disk should hold (TREE-6, TREE-7)."""
+    return file is not None and layout.held(path, file.mode, 0) is not None
 
 
 def _needed(path: str) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from bridge.adapters.repo import Repo
+from bridge.adapters.repo.history import parse
 from bridge.core.errors import Refused, SoulError, Transient
 from tests.hostile import forge
 from tests.hostile.bounded import Ground
@@ -118,11 +119,7 @@ def test_no_declared_encoding_of_a_commit_costs_time_or_fails(repo: Repo, encodi
     message = b"a" * 300_000 + b"-" + b"99b" * 300_000
     content = b"tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\nauthor A <a@b> 1 +0000\ncommitter A <a@b> 1 +0000\n"
     content += b"encoding " + encoding.encode() + b"\n\n" + message
-    path = repo.git_dir / "objects" / "pack"
-    del path
     began = time.monotonic()
-    from bridge.adapters.repo.history import parse
-
     assert parse("0" * 40, content).message.startswith("aaa")
     assert time.monotonic() - began < 2
 
@@ -130,34 +127,10 @@ def test_no_declared_encoding_of_a_commit_costs_time_or_fails(repo: Repo, encodi
 # --- end to end ------------------------------------------------------------------------------------------------------
 
 
-def test_a_bomb_on_the_remote_is_refused_and_local_work_goes_on(ground: Ground) -> None:
-    """The tip cannot be taken in: that is said, nothing is kept, the agent's files are recorded; later it is over."""
-    body = ground.body("laptop")
-    good = ground.forge.tip()
-    oid, packed = base()
-    delta = forge.copies(SIZE, SIZE, 200)
-    import hashlib
-
-    digest = hashlib.sha1(b"blob %d\0" % (SIZE * 200), usedforsecurity=False)
-    for _ in range(200):
-        digest.update(bytes(SIZE))
-    big = digest.hexdigest()
-    ground.forge.lay((oid.hex(), packed), (big, entry("ref", delta, base=oid)))
-    ground.forge.add(("100644", b"bomb", big))
-    body.write("notes/mine.md", "# mine\n")
-    answer = body.sync(code=1)
-    assert answer["outcome"] == "refused" and "notes/mine.md" in answer["recorded"]
-    assert "unpacks to more than any soul holds" in body.status()["problem"]["message"]
-    assert not [path for path in (body.soul / ".git/objects").rglob("tmp_*")]
-    ground.forge.point(good)
-    body.write("notes/more.md", "# more\n")
-    assert body.sync()["pushed"]
-
-
 def test_a_file_of_a_gigabyte_is_held_and_everything_else_arrives(ground: Ground) -> None:
     """TREE-6: it is in history for whoever wants it, listed by `status`, never read, never written to this disk."""
     body = ground.body("laptop")
-    oid, packed = forge.zero_blob(300 * MIB)
+    oid, packed = forge.zero_blob(160 * MIB)
     ground.forge.lay((oid, packed))
     rows = [("100644", name, oid) for name in (b"huge.bin", b"SOUL.md", b".gitignore")]
     memories = ground.forge.tree([("100644", b"MEMORY.md", oid), ("100644", b"USER.md", oid)])
@@ -167,7 +140,7 @@ def test_a_file_of_a_gigabyte_is_held_and_everything_else_arrives(ground: Ground
                      ("100644", b"agent.json", oid), ("100644", b"fine.md", ground.forge.blob("fine\n")))  # fmt: skip
     body.append("memories/MEMORY.md", "- mine\n")
     body.write("SOUL.md", "# Kaoru\n\nmine\n")
-    body.memory = 500_000
+    body.memory = 400_000
     assert body.sync()["outcome"] == "ok"
     assert body.read("fine.md") == "fine\n"
     assert body.held()["huge.bin"] == "TREE-6"
