@@ -40,8 +40,8 @@ def remember(soul: Soul, path: str, before: SeenEntry | None, after: File | None
 
 def base_of(soul: Soul, path: str, entry: SeenEntry | None, version: File | None) -> File | None:
     """The version that a local write is merged against: what was seen, or an older one when it did not read that."""
-    if entry is None:
-        return None
+    if entry is None or not soul.repo.has(entry.file.oid):
+        return None  # nothing was seen, or its bytes are gone: a base that cannot be read deletes nothing
     if version is None or not layout.is_memory(path) or path.startswith(soul.frozen):
         return entry.file
     writes = [write for write in _writes(soul, path) if not soul.was_read(path, write.boottime)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bridge.app import arrivals
+from bridge.app import arrivals, withheld
 from bridge.app.joining import DONE, LEFT, NOBODY
 from bridge.app.observing import REMOVED, WAITS, leave
 from bridge.app.soul import Order, Progress, Soul
@@ -18,6 +18,8 @@ from bridge.core.model import File, Leftover, SeenEntry, blob_id
 
 PLACING = "placing"  # remembered: the intent
 UNPLACED = "unplaced"  # remembered: paths of the tree that are never created here, with rule and reason
+CHEAP = 0.05  # seconds of writing git's index that nobody notices
+INDEX_PAUSE = 1.0  # seconds for which a dearer one waits after a change
 WAITING = ("GUARD-3", "the remote removed so much at once that it waits before it is carried out")
 
 
@@ -66,7 +68,7 @@ def materialise(soul: Soul, order: Order, progress: Progress) -> None:
     left = set(soul.seen.recall(LEFT) or ()) | progress.back
     changed = (tree != done or bool(left)) and _bring(soul, order, progress, tree, done, left)
     before = soul.seen.recall(INDEXED) or done
-    if changed or before != tree:
+    if (changed or before != tree) and _index_due(soul, order, progress):
         _index(soul, before if before and soul.repo.has(before) else None, tree, left)
 
 
@@ -103,8 +105,22 @@ def _bring(soul: Soul, order: Order, progress: Progress, tree: str, done: str, l
 def _index(soul: Soul, before: str | None, tree: str, left: set[str]) -> None:
     """git's index follows; where another git held it, the next pass tries again."""
     never_came = {path for path in left if path in soul.watching.held and soul.seen.get(path) is None}
+    began = soul.clock.boottime()
     if soul.repo.index(before, tree, sorted(never_came.union(soul.unplaced))):
         soul.seen.remember(INDEXED, tree)
+    soul.indexing, soul.index_due = soul.clock.boottime() - began, None
+
+
+def _index_due(soul: Soul, order: Order, progress: Progress) -> bool:
+    """Whether git's index is written in this pass. It is written whole, whatever changed: where that takes its time,
+    it is done after a second without delaying what is to be published, and at once before a process ends."""
+    now = soul.clock.boottime()
+    if order.waive or soul.indexing < CHEAP:
+        return True
+    soul.index_due = now + INDEX_PAUSE if soul.index_due is None else soul.index_due
+    if now < soul.index_due:
+        progress.due(soul.index_due)
+    return now >= soul.index_due
 
 
 def _differs(soul: Soul, path: str, file: File | None) -> bool:
@@ -186,6 +202,7 @@ def _place(soul: Soul, progress: Progress, path: str, file: File | None) -> bool
         return False
     with soul.seen.transaction():
         soul.seen.put(path, after)
+        withheld.placed(soul, path)
         arrivals.remember(soul, path, before, file, began)
     progress.written.append(path)
     if after is not None and after.racy:

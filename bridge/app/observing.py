@@ -60,7 +60,7 @@ def observe(soul: Soul, order: Order, progress: Progress) -> Found:
     missing = sum(change.stamp is None for change in soul.watching.changes.values())
     _put_back(soul, progress, found)
     _guard(soul, order, progress, known, found, missing)
-    withheld.leave_out(soul, order, progress.pending, found.versions, found.unchanged)
+    withheld.leave_out(soul, order, progress, found.versions, found.unchanged)
     apart = progress.pending | soul.watching.held.keys() | soul.waiting.keys()
     for path in plan.in_the_way(found.versions, apart):
         found.leave_out(path)

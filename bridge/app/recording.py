@@ -96,7 +96,8 @@ def _record_leftover(soul: Soul, progress: Progress, leftover: Leftover) -> None
         # Nothing may be recorded there, and there is no working file to leave it in: history keeps it (MERGE-9).
         local.lost = (Lost(path, version, "ours"),)
     elif not layout.is_lock(path):
-        local.triples[path] = Triple(leftover.base, version, soul.repo.entry(tree, path))
+        base = leftover.base if leftover.base is not None and soul.repo.has(leftover.base.oid) else None
+        local.triples[path] = Triple(base, version, soul.repo.entry(tree, path))
     _commit(soul, progress, local)
     _keep_leftover(soul, leftover.id, version, raw)
     progress.again.add(path)
@@ -116,6 +117,8 @@ def _commit(soul: Soul, progress: Progress, local: Local) -> None:
     lost = tuple(dict.fromkeys(merged.lost + local.lost))
     changes = changed(soul, merged, tree)
     if not changes and not lost:
+        # What was seen is the base of what comes next: its bytes have to stay, though no commit holds them.
+        soul.repo.flush()
         return _remember(soul, head, local.entries) if local.entries else None
     words = describe(soul, tree, changes) if changes else "keep " + ", ".join(sorted({x.path for x in lost}))
     changes |= _beat(soul, tree, changes)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, MutableMapping
 from dataclasses import replace
 
-from bridge.app.joining import NOBODY
-from bridge.app.soul import Order, Soul
+from bridge.app.joining import NOBODY, REMOTE
+from bridge.app.soul import Order, Progress, Soul
 from bridge.core import publish
 from bridge.core.model import File, SeenEntry
 
@@ -19,24 +19,25 @@ REASON = ("REPO-8", "the server refused what is in it; everything else was publi
 def leave_out(
     soul: Soul,
     order: Order,
-    pending: set[str],
+    progress: Progress,
     versions: MutableMapping[str, File | None],
     unchanged: Collection[str],
 ) -> None:
     """Take what the server refused out of the local versions, but for what is to be tried again now.
 
-    pending: paths that wait. unchanged: paths whose working file proved to be as it was seen.
+    unchanged: paths whose working file proved to be as it was seen.
     """
     known = soul.seen.recall(WITHHELD)
     if known is None:
         return
+    settled = {*unchanged, *progress.back}
     kept, tried, now = {}, soul.seen.recall(TRIED) or {}, soul.clock.now()
     for path, plain in known.items():
         entry = publish.Withheld(*plain)
         version = versions.get(path)
         if path in versions and (order.now or entry.due(version.oid if version is not None else "", now)):
             tried[path] = entry.delay
-        elif path not in unchanged and (path in pending or path in soul.watching.paths):
+        elif path not in settled and (path in progress.pending or path in soul.watching.paths):
             versions.pop(path, None)
             kept[path] = plain
         # Else the file is as published again, or there is none: nothing is left to withhold.
@@ -54,6 +55,14 @@ def remember_bases(soul: Soul, paths: Iterable[str]) -> None:
     fresh = {path: [entry.file.oid, entry.file.mode] if entry is not None else None for path, entry in entries.items()}
     if fresh:
         soul.seen.remember(BASES, bases | fresh)
+
+
+def placed(soul: Soul, path: str) -> None:
+    """The working file was brought to main: what is published in that is the base of what is not."""
+    bases, known, head = soul.seen.recall(BASES), soul.seen.recall(REMOTE), soul.head()
+    if bases is not None and path in bases and known and head and soul.repo.is_ancestor(known, head):
+        file = soul.repo.entry(soul.tree_of(known), path)
+        soul.seen.remember(BASES, bases | {path: [file.oid, file.mode] if file is not None else None})
 
 
 def base(soul: Soul, path: str, published: File | None) -> SeenEntry | None:

@@ -91,8 +91,10 @@ def _moved(world: World, body: SimBody, number: int) -> bool:
 
 
 def _accept(world: World, body: SimBody) -> None:
+    choice = "theirs" if world.script.seed % 3 == 0 else "merge"
+    world.took_theirs |= choice == "theirs"
     try:
-        accepting.accept(body.soul, {"choice": "merge"})
+        accepting.accept(body.soul, {"choice": choice})
     except SoulError as error:
         world.trace(f"  accept-remote: {error.message}")
 
