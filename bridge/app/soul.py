@@ -37,7 +37,8 @@ class Soul:
     watching: changes going on in the working files. at_start: nothing was looked at whole yet. owed: hints that no
     look has followed yet, None: everything. waiting: why paths wait that were read but not recorded. unplaced: paths
     of the tree that are not materialised here, with the reason. company: boottime at which another body's commit was
-    last merged. sighting: what looks at the lease found.
+    last merged. indexing: seconds that writing git's index took. index_due: boottime at which it is to follow, None:
+    nothing waits for that. sighting: what looks at the lease found.
     frozen: directories that are not materialised, because a consolidation reads them (MERGE-12). lost: another lease
     than that consolidation's was read. was_read: whether the agent closed a file after reading it since a boottime;
     true where nobody can tell (MERGE-12).
@@ -62,6 +63,8 @@ class Soul:
     ignored: int = 0
     passes: int = 0
     company: float | None = None
+    indexing: float = 0.0
+    index_due: float | None = None
     sighting: Sighting | None = None
     frozen: tuple[str, ...] = ()
     lost: bool = False

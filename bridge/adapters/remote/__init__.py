@@ -19,6 +19,7 @@ from bridge.core.words import advice, may_pass
 __all__ = ["Access", "Objects", "Patience", "Remote", "offered"]
 
 HAVES = 256  # commits named to the server as common; more would not make a pack smaller
+REACH = 128  # commits that are read to find some to name, each time something new is fetched
 WORTH_TELLING = 2**20  # bytes of a pack from which on a push takes a while
 DOUBTS = 3  # so many times the same push may fail for a reason that could pass by itself
 
@@ -171,7 +172,7 @@ class Remote:
         """Known commits, then some of their ancestors ever further back: the server may have been set back."""
         haves = dict.fromkeys(sorted(known)[:HAVES])
         for commit in list(haves)[:8]:
-            for distance in range(1, 1025):
+            for distance in range(1, REACH + 1):
                 parents = self._repo.info(commit).parents
                 if not parents or len(haves) >= HAVES:
                     break
