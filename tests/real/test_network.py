@@ -299,12 +299,12 @@ def test_a_tip_that_moves_during_the_push_is_no_failure(
 
 
 def test_a_daemon_on_a_bad_line_agrees_in_the_end(fleet: Fleet, laptop: Body, server: Body, faults: Faults) -> None:
-    """Cuts come and go for ten seconds while both bodies write; then both agree, and nothing is missing or double."""
+    """Cuts come and go for seconds while both bodies write; then both agree, and nothing is missing or double."""
     for body in (laptop, server):
         body.configure(poll="300ms")
         body.start()
     began, number = time.monotonic(), 0
-    while time.monotonic() - began < 8:
+    while time.monotonic() - began < 5:
         number += 1
         for body in (laptop, server):
             body.append(MEMORY, f"§\n{body.name} {number}\n")

@@ -50,10 +50,10 @@ def test_the_program_does_not_wake_itself(laptop: Body, server: Body) -> None:
     server.sync()
     laptop.sync()
     until(lambda: "has a canoe" in laptop.entries(MEMORY), "it arrives")
-    time.sleep(3.5)  # what came out of the exchange is let go of after two seconds
+    time.sleep(3)  # what came out of the exchange is let go of after two seconds
     before = passes(laptop)
     time.sleep(2)
-    assert passes(laptop) - before <= 1
+    assert passes(laptop) - before <= 2, "a poll, and perhaps a look at what came out of an exchange"
     assert laptop.stop() == 0
 
 
@@ -126,14 +126,14 @@ def test_what_changes_nothing_makes_no_commit(laptop: Body, server: Body, fleet:
 
 def test_after_a_sleep_one_look_is_enough(laptop: Body, server: Body) -> None:
     """Trap 109: a stopped machine asks the remote as soon as it wakes, once, not for each poll that it missed."""
-    laptop.configure(poll="2s")
+    laptop.configure(poll="1s")
     laptop.start()
     until(lambda: laptop.seen().get("state") == "idle", "it is quiet")
     assert laptop.daemon is not None
     laptop.daemon.send_signal(signal.SIGSTOP)
     server.append(MEMORY, "§\nhas a canoe\n")
     server.sync()
-    time.sleep(5)
+    time.sleep(3)
     before = passes(laptop)
     laptop.daemon.send_signal(signal.SIGCONT)
     until(lambda: "has a canoe" in laptop.entries(MEMORY), "it is asked for", 5)
