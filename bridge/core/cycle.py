@@ -8,10 +8,12 @@ Rules: AUTH-5.
 from __future__ import annotations
 
 import enum
+import math
 from dataclasses import dataclass, replace
 
-LIVELY = 2.0  # seconds between polls right after a change anywhere
-EASING = 1.25  # each quiet poll lengthens the next pause by this
+LIVELY = 2.0  # seconds between polls after a change anywhere
+FRESH_CHANGE = 60.0  # so long after it
+EASING = 1.25  # each quiet poll later than that lengthens the next pause by this
 FIRST_RETRY = 2.0
 LONGEST_RETRY = 600.0
 FIRST_REFUSAL = 60.0
@@ -34,7 +36,8 @@ class Ending(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """Where the life of passes stands. poll: seconds between polls when quiet (configured)."""
+    """Where the life of passes stands. poll: seconds between polls when quiet (configured). changed: boottime of the
+    last change anywhere."""
 
     poll: float
     pause: float = LIVELY
@@ -43,6 +46,7 @@ class Cycle:
     next_remote: float = 0.0
     next_full: float = 0.0
     attempt: float = 0.1  # seconds the last push took
+    changed: float = -math.inf
 
     def remote_due(self, now: float) -> bool:
         """Whether the remote may be asked now."""
@@ -69,8 +73,11 @@ def step(cycle: Cycle, ending: Ending, now: float, chance: float) -> Cycle:
         return replace(
             cycle, failures=min(cycle.failures + 1, 32), losses=0, next_remote=now + wait * (0.75 + chance / 4)
         )
-    pause = min(LIVELY, cycle.poll) if ending is Ending.CHANGED else min(max(cycle.pause, LIVELY) * EASING, cycle.poll)
-    return replace(cycle, pause=pause, failures=0, losses=0, next_remote=now + pause * (0.5 + chance / 2))
+    changed = now if ending is Ending.CHANGED else cycle.changed
+    eased = max(cycle.pause, LIVELY) * EASING if now - changed > FRESH_CHANGE else LIVELY
+    pause = min(eased, cycle.poll)
+    wait = pause * (0.5 + chance / 2)
+    return replace(cycle, pause=pause, failures=0, losses=0, next_remote=now + wait, changed=changed)
 
 
 def hinted(cycle: Cycle, now: float) -> Cycle:
