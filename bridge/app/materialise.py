@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bridge.app import arrivals, withheld
+from bridge.app import arrivals
 from bridge.app.joining import DONE, LEFT, NOBODY
 from bridge.app.observing import REMOVED, WAITS, leave
 from bridge.app.soul import Order, Progress, Soul
@@ -202,7 +202,6 @@ def _place(soul: Soul, progress: Progress, path: str, file: File | None) -> bool
         return False
     with soul.seen.transaction():
         soul.seen.put(path, after)
-        withheld.placed(soul, path)
         arrivals.remember(soul, path, before, file, began)
     progress.written.append(path)
     if after is not None and after.racy:

@@ -52,7 +52,7 @@ def observe(soul: Soul, order: Order, progress: Progress) -> Found:
     if look.complete:
         soul.at_start, soul.ignored = False, look.ignored
     found = Found(complete=look.complete)
-    for path in observation.read:
+    for path in withheld.worth_reading(soul, order, observation.read):
         _read(soul, order, progress, path, known.get(path), found)
     for path in observation.gone:
         found.versions[path] = found.seen[path] = None
@@ -60,12 +60,11 @@ def observe(soul: Soul, order: Order, progress: Progress) -> Found:
     missing = sum(change.stamp is None for change in soul.watching.changes.values())
     _put_back(soul, progress, found)
     _guard(soul, order, progress, known, found, missing)
-    withheld.leave_out(soul, order, progress, found.versions, found.unchanged)
+    withheld.set_apart(soul, progress, found)
     apart = progress.pending | soul.watching.held.keys() | soul.waiting.keys()
     for path in plan.in_the_way(found.versions, apart):
         found.leave_out(path)
         progress.pending.add(path)
-    found.seen = {path: found.seen[path] for path in found.versions}
     entries = {**found.unchanged, **found.seen}
     soul.watching = plan.again(soul.watching, [path for path, entry in entries.items() if entry and entry.racy])
     if soul.watching.again:

@@ -6,7 +6,7 @@ made again, so a lost race leaves nothing behind.
 
 from __future__ import annotations
 
-from bridge.app import withheld, withholding
+from bridge.app import withholding
 from bridge.app.joining import ALONE, IDENTITY, first_contact, remember_identity
 from bridge.app.joining import REMOTE as REMOTE
 from bridge.app.recording import changed, clock_wrong, describe
@@ -24,30 +24,42 @@ def meet(soul: Soul, progress: Progress) -> None:
     _theirs(soul, progress, _fetch(soul, progress))
 
 
-def exchange(soul: Soul, progress: Progress) -> None:
+def exchange(soul: Soul, progress: Progress, now: bool = False) -> None:
     """Bring main and the remote's main together, as far as the remote lets us.
 
-    Raises Transient and Refused for what the remote said; what could be merged is on main by then. Sets
-    progress.moved when the race was lost: the next pass looks again.
+    now: a person asked for what is withheld, too (REPO-8). Raises Transient and Refused for what the remote said; what
+    could be merged is on main by then. Sets progress.moved when the race was lost: the next pass looks again.
     """
+
+    def push(expected: str | None, new: str) -> None:
+        _push(soul, progress, expected, new)
+
+    try:
+        refused = _bring_together(soul, progress)
+        if refused is not None:
+            withholding.withhold_from(soul, progress, push, refused)
+        withholding.retry(soul, progress, push, now)
+    except StandOff:
+        raise
+    except Moved:
+        progress.moved = True
+
+
+def _bring_together(soul: Soul, progress: Progress) -> Refused | None:
+    """Publish main as it is, or merged; the refusal when the server said no to what was laid on its tip."""
     refused, known = None, soul.seen.recall(REMOTE)
     if ahead(soul):
         try:
-            return _push(soul, progress, known, soul.head() or "")
+            _push(soul, progress, known, soul.head() or "")
+            return None
         except Moved:
             pass
         except Refused as error:
             refused = error  # a key that may only read is told before the tip is: others may have written
     theirs, expected = _theirs(soul, progress, _fetch(soul, progress))
     if refused is not None and theirs == known:
-        return _without_refused(soul, progress, known, soul.head() or "", refused)
-    try:
-        _integrate(soul, progress, theirs, expected)
-    except StandOff:
-        raise
-    except Moved:
-        progress.moved = True
-    return None
+        return refused
+    return _integrate(soul, progress, theirs, expected)
 
 
 def ahead(soul: Soul) -> bool:
@@ -101,35 +113,25 @@ def _behind(soul: Soul, progress: Progress, look: RemoteLook, known: str | None)
     return known, look.tip
 
 
-def _integrate(soul: Soul, progress: Progress, theirs: str | None, expected: str | None) -> None:
-    """Merge their tip into main, publish the result, and move main to it, published or not."""
+def _integrate(soul: Soul, progress: Progress, theirs: str | None, expected: str | None) -> Refused | None:
+    """Merge their tip into main, publish the result, and move main to it, published or not. As `_bring_together`."""
     head = soul.head()
     candidate, merged, paths = (head, None, []) if theirs is None else merge_commit(soul, head, theirs)
     if candidate is None or not _publishable(soul, candidate):
-        return
+        return None
     problem: Transient | Refused | None = None
     if candidate != expected:
         try:
             _push(soul, progress, expected, candidate)
-        except Transient as error:
+        except (Transient, Refused) as error:
             problem = error
-        except Refused as error:
-            try:
-                _without_refused(soul, progress, expected, candidate, error)
-                return
-            except (Transient, Refused) as again:
-                problem = again
     if candidate != head:
         _adopt(soul, progress, head, candidate, merged, paths)
+    if isinstance(problem, Refused) and expected == soul.seen.recall(REMOTE):
+        return problem
     if problem is not None:
         raise problem
-
-
-def _without_refused(soul: Soul, progress: Progress, expected: str | None, candidate: str, refusal: Refused) -> None:
-    """Publish what the server takes (REPO-8). Raises the refusal when it is not for what is in the push."""
-    if refusal.kind != "rejected":
-        raise refusal
-    withholding.rebuild(soul, progress, expected, candidate, refusal)
+    return None
 
 
 def _publishable(soul: Soul, commit: str) -> bool:
@@ -211,6 +213,7 @@ def _push(soul: Soul, progress: Progress, expected: str | None, new: str) -> Non
     """Publish, and believe only what the server said or what the remote's tip shows."""
     push = publish.may_push(expected, new, soul.repo.is_ancestor)
     soul.repo.flush()
+    progress.tries += 1
     began = soul.clock.boottime()
     try:
         soul.remote.push(push.expected, push.new)
@@ -225,6 +228,5 @@ def _push(soul: Soul, progress: Progress, expected: str | None, new: str) -> Non
         soul.seen.remember(REMOTE, push.new)
         soul.seen.remember(BEHIND, None)
         soul.seen.remember(ALONE, None)
-        withheld.published(soul)
         remember_identity(soul, soul.tree_of(push.new))
     soul.facts.record("remote.pushed", commit=push.new, expected=push.expected)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from bridge.app import arrivals, withheld
+from bridge.app import arrivals
 from bridge.app.joining import IDENTITY, JOINING, REMOTE, settle_identity
 from bridge.app.observing import Found, leave, observe
 from bridge.app.soul import KNOWN, MAIN, Order, Progress, Soul
@@ -122,7 +122,7 @@ def _commit(soul: Soul, progress: Progress, local: Local) -> None:
         return _remember(soul, head, local.entries) if local.entries else None
     words = describe(soul, tree, changes) if changes else "keep " + ", ".join(sorted({x.path for x in lost}))
     changes |= _beat(soul, tree, changes)
-    commit = _with_lost(soul, head, tree, changes, lost, words)
+    commit = with_lost(soul, head, tree, changes, lost, words)
     soul.repo.flush()
     soul.seen.remember(RECORDING, _intent(commit, local))
     advance(soul, head, commit)
@@ -137,7 +137,6 @@ def _commit(soul: Soul, progress: Progress, local: Local) -> None:
 def _remember(soul: Soul, head: str | None, entries: dict[str, SeenEntry | None]) -> None:
     """Seen follows main. Whether main still holds what was recorded when files are brought to it remains to be seen."""
     with soul.seen.transaction():
-        withheld.remember_bases(soul, entries)
         for path, entry in entries.items():
             soul.seen.put(path, entry)
         leave(soul, set(entries))
@@ -168,17 +167,24 @@ def describe(soul: Soul, tree: str, changes: dict[str, File | None]) -> str:
     )
 
 
-def _with_lost(
-    soul: Soul, head: str | None, tree: str, changes: dict[str, File | None], lost: tuple[Lost, ...], words: str
+def with_lost(
+    soul: Soul,
+    head: str | None,
+    tree: str,
+    changes: dict[str, File | None],
+    lost: tuple[Lost, ...],
+    words: str,
+    time: int | None = None,
 ) -> str:
     """The record's commit; local versions that lost get a commit of their own, its second parent."""
     parents = [head] if head else []
     ours = {version.path: version.file for version in lost if version.side == "ours"}
     kept: dict[str, File | None] = {path: file for path, file in ours.items() if soul.repo.entry(tree, path) != file}
     if kept and head:
-        parents.append(soul.commit(soul.repo.edit(tree, kept), [head], "set aside: " + describe(soul, tree, kept)))
+        aside = "set aside: " + describe(soul, tree, kept)
+        parents.append(soul.commit(soul.repo.edit(tree, kept), [head], aside, None, time))
     trailers = [commits.lost(version.file.oid, version.path) for version in lost]
-    return soul.commit(soul.repo.edit(tree, changes), parents, words, trailers)
+    return soul.commit(soul.repo.edit(tree, changes), parents, words, trailers, time)
 
 
 def _beat(soul: Soul, tree: str, changes: dict[str, File | None]) -> dict[str, File | None]:

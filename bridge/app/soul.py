@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from bridge.core import bodies, commits, identity, layout
 from bridge.core.errors import Held, SoulError
 from bridge.core.lease import Sighting
-from bridge.core.model import File
+from bridge.core.model import File, SeenEntry
 from bridge.core.plan import Watching
 from bridge.core.ports import Clock, Facts, Remote, Repo, Seen, Tree
 
@@ -91,12 +91,22 @@ class Soul:
         name = (identity.read(self.content(self.repo.entry(tree, identity.PATH))) or {}).get("displayName")
         return name if isinstance(name, str) and name else self.agent
 
-    def commit(self, tree: str, parents: list[str], words: str, trailers: list[tuple[str, str]] | None = None) -> str:
-        """A new commit by this body (COMMIT-1), not yet on any branch. `words`: the description."""
+    def commit(
+        self,
+        tree: str,
+        parents: list[str],
+        words: str,
+        trailers: list[tuple[str, str]] | None = None,
+        time: int | None = None,
+    ) -> str:
+        """A new commit by this body (COMMIT-1), not yet on any branch.
+
+        words: the description. time: seconds UTC, None: now.
+        """
         author = commits.author(self.display_name(tree), self.body)
         message = commits.message(words, self.body, trailers or [])
-        now = int(self.clock.now())
-        return self.repo.commit(tree, parents, author, commits.mail(self.agent, self.body), message, now)
+        time = int(self.clock.now()) if time is None else time
+        return self.repo.commit(tree, parents, author, commits.mail(self.agent, self.body), message, time)
 
     def registered(self, tree: str) -> frozenset[str]:
         """The bodies that the registry in a tree names."""
@@ -122,12 +132,22 @@ class Order:
     publish: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """A withheld path as this pass found it. changed: not as seen; then version (None: gone), and what seen becomes."""
+
+    changed: bool
+    version: File | None = None
+    entry: SeenEntry | None = None
+
+
 @dataclass
 class Progress:
     """What a pass has done so far; the outcome is made from it.
 
     again: paths worth a look at once. back: files that are gone and to be put back. pending: unsettled and waiting
-    paths. deadline: boottime of the next look that is worth it. took: seconds the push took.
+    paths. deadline: boottime of the next look that is worth it. took: seconds the push took. tries: pushes sent.
+    apart: withheld paths that may be tried again. held: paths that the server refused in this pass (REPO-8).
     """
 
     recorded: list[str] = field(default_factory=list)
@@ -145,6 +165,9 @@ class Progress:
     pending: set[str] = field(default_factory=set)
     deadline: float | None = None
     took: float = 0.0
+    tries: int = 0
+    apart: dict[str, Apart] = field(default_factory=dict)
+    held: frozenset[str] = frozenset()
 
     def due(self, boottime: float) -> None:
         """Something is worth another look at this boottime."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bridge.app import filling, freezing, materialise, publishing, recording
+from bridge.app import filling, freezing, materialise, publishing, recording, withholding
 from bridge.app import standing as standing
 from bridge.app.joining import ALONE, JOINING, REMOTE
 from bridge.app.soul import Order, Progress, Soul
@@ -73,6 +73,7 @@ def _local(soul: Soul, order: Order, progress: Progress) -> None:
     standing.presence(soul)
     standing.stand_off(soul)
     recording.recover(soul)
+    withholding.recover(soul)
     materialise.recover(soul)
     standing.settle_main(soul, progress)
     if not _known(soul) and order.remote:
@@ -96,7 +97,7 @@ def _remote(soul: Soul, order: Order, progress: Progress) -> None:
     if not (order.remote or (order.publish and publishing.ahead(soul))):
         return
     try:
-        publishing.exchange(soul, progress)
+        publishing.exchange(soul, progress, order.now)
     except (Transient, Refused) as error:
         progress.problem = error
 

@@ -1,81 +1,106 @@
-"""Paths that the server refused: held until they changed and their time has come (REPO-8, GUARD-5 applied)."""
+"""Paths that the server refused, as this body remembers them; a pass looks at them and leaves them where they are.
+
+What is withheld of a path is a side branch of main for that one path: the kept commit that has it, and the published
+one that it left. Seen stays what it was, so that the working file is a local change of that branch (GUARD-5).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, MutableMapping
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import astuple, replace
+from typing import TYPE_CHECKING, Any
 
-from bridge.app.joining import NOBODY, REMOTE
-from bridge.app.soul import Order, Progress, Soul
-from bridge.core import publish
-from bridge.core.model import File, SeenEntry
+from bridge.app.soul import Apart, Order, Progress, Soul
+from bridge.core import plan
+from bridge.core.errors import Held, Moved
+from bridge.core.model import SeenEntry
+from bridge.core.withhold import Withheld
 
-WITHHELD = "withheld"  # remembered: by path, what was refused, until when, and the delay
-TRIED = "tried"  # remembered: delays of paths that are being tried again
-BASES = "unpublished"  # remembered: by path, what was seen before the first change that is not published yet
-REASON = ("REPO-8", "the server refused what is in it; everything else was published")
+if TYPE_CHECKING:
+    from bridge.app.observing import Found
+
+WITHHELD = "withheld"  # remembered: by path
+RULE = "REPO-8"
 
 
-def leave_out(
-    soul: Soul,
-    order: Order,
-    progress: Progress,
-    versions: MutableMapping[str, File | None],
-    unchanged: Collection[str],
-) -> None:
-    """Take what the server refused out of the local versions, but for what is to be tried again now.
+def plain(hold: Withheld) -> tuple[Any, ...]:
+    """As JSON holds it."""
+    return astuple(hold)
 
-    unchanged: paths whose working file proved to be as it was seen.
-    """
-    known = soul.seen.recall(WITHHELD)
-    if known is None:
+
+def recall(soul: Soul) -> dict[str, Withheld]:
+    """All of them, by path."""
+    return {path: Withheld(*words) for path, words in (soul.seen.recall(WITHHELD) or {}).items()}
+
+
+def remember(soul: Soul, holds: Mapping[str, Withheld]) -> None:
+    """All of them; status tells of them, and this pass leaves them alone."""
+    soul.seen.remember(WITHHELD, {path: plain(hold) for path, hold in holds.items()} or None)
+    others = {path: why for path, why in soul.watching.held.items() if why[0] != RULE}
+    soul.watching = replace(soul.watching, held={**_reasons(holds), **others})
+
+
+def worth_reading(soul: Soul, order: Order, paths: Iterable[str]) -> list[str]:
+    """The changed paths without those withheld ones that nobody hinted at and whose time has not come."""
+    holds, now = recall(soul), soul.clock.now()
+    wanted = order.now or order.hints is None
+
+    def worth(path: str) -> bool:
+        hold = holds.get(path)
+        return hold is None or wanted or path in (order.hints or ()) or hold.due(True, now)
+
+    return [path for path in paths if worth(path)]
+
+
+def set_apart(soul: Soul, progress: Progress, found: Found) -> None:
+    """Take what the server refused out of what a look found; what can be tried again goes into progress.apart."""
+    holds = recall(soul)
+    if not holds:
         return
-    settled = {*unchanged, *progress.back}
-    kept, tried, now = {}, soul.seen.recall(TRIED) or {}, soul.clock.now()
-    for path, plain in known.items():
-        entry = publish.Withheld(*plain)
-        version = versions.get(path)
-        if path in versions and (order.now or entry.due(version.oid if version is not None else "", now)):
-            tried[path] = entry.delay
-        elif path not in settled and (path in progress.pending or path in soul.watching.paths):
-            versions.pop(path, None)
-            kept[path] = plain
-        # Else the file is as published again, or there is none: nothing is left to withhold.
-    if kept != known:
-        with soul.seen.transaction():
-            soul.seen.remember(WITHHELD, kept or None)
-            soul.seen.remember(TRIED, tried or None)
-    soul.watching = replace(soul.watching, held={**soul.watching.held, **dict.fromkeys(kept, REASON)})
+    elsewhere = progress.pending | soul.watching.held.keys() | soul.waiting.keys()
+    for path, hold in holds.items():
+        if path in progress.back:
+            progress.back.discard(path)
+            _put_back(soul, progress, path, hold)
+        elif path in found.versions:
+            progress.apart[path] = Apart(True, found.versions[path], found.seen[path])
+            found.leave_out(path)
+        elif path not in elsewhere and (path in found.unchanged or path not in soul.watching.changes):
+            progress.apart[path] = Apart(False)
+    soul.watching = replace(soul.watching, held={**_reasons(holds), **soul.watching.held})
 
 
-def remember_bases(soul: Soul, paths: Iterable[str]) -> None:
-    """These paths are about to be recorded: what was seen of them stays the base until the server has taken them."""
-    bases = soul.seen.recall(BASES) or {}
-    entries = {path: soul.seen.get(path) for path in paths if path not in bases}
-    fresh = {path: [entry.file.oid, entry.file.mode] if entry is not None else None for path, entry in entries.items()}
-    if fresh:
-        soul.seen.remember(BASES, bases | fresh)
+def _put_back(soul: Soul, progress: Progress, path: str, hold: Withheld) -> None:
+    """A file that must exist comes back as it was last recorded, which is not what main has (GUARD-2)."""
+    file = soul.repo.entry(soul.tree_of(hold.commit), path)
+    if file is None:
+        progress.apart[path] = Apart(False)
+        return
+    try:
+        stamp = soul.tree.create(path, soul.repo.read(file.oid), bool(file.mode & 0o111))
+    except Moved:
+        progress.pending.add(path)
+    except Held as error:
+        soul.watching = plan.hold(soul.watching, path, error)
+    else:
+        soul.seen.put(path, SeenEntry(file, file.oid, stamp, plan.racy(stamp, soul.clock.now())))
+        soul.watching = plan.again(plan.finished(soul.watching, [path]), [path])
+        progress.written.append(path)
 
 
-def placed(soul: Soul, path: str) -> None:
-    """The working file was brought to main: what is published in that is the base of what is not."""
-    bases, known, head = soul.seen.recall(BASES), soul.seen.recall(REMOTE), soul.head()
-    if bases is not None and path in bases and known and head and soul.repo.is_ancestor(known, head):
-        file = soul.repo.entry(soul.tree_of(known), path)
-        soul.seen.remember(BASES, bases | {path: [file.oid, file.mode] if file is not None else None})
+def let_go(soul: Soul, progress: Progress, paths: Collection[str]) -> None:
+    """Main has what these paths hold now: they are like all others again. Within a transaction of the caller's."""
+    remember(soul, {path: hold for path, hold in recall(soul).items() if path not in paths})
+    soul.watching = plan.finished(soul.watching, paths)
+    for path in paths:
+        apart = progress.apart.pop(path, None)
+        if apart is None or not apart.changed:
+            continue
+        soul.seen.put(path, apart.entry)
+        if apart.entry is not None and apart.entry.racy:
+            soul.watching = plan.again(soul.watching, [path])
+            progress.due(soul.clock.boottime() + plan.RACY)
 
 
-def base(soul: Soul, path: str, published: File | None) -> SeenEntry | None:
-    """What a refused path is a change of: as when it was recorded, else what is published."""
-    bases = soul.seen.recall(BASES) or {}
-    file = published
-    if path in bases:
-        file = File(*bases[path]) if bases[path] is not None else None
-    return SeenEntry(file, file.oid, NOBODY) if file is not None else None
-
-
-def published(soul: Soul) -> None:
-    """The server took everything: what was tried again is as good as any other path."""
-    for name in (TRIED, BASES):
-        if soul.seen.recall(name) is not None:
-            soul.seen.remember(name, None)
+def _reasons(holds: Mapping[str, Withheld]) -> dict[str, tuple[str, str]]:
+    return {path: (RULE, hold.reason) for path, hold in holds.items()}

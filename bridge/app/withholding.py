@@ -1,81 +1,350 @@
-"""A push that the server refuses for what is in it: the rest is published without that, and tried again (REPO-8).
+"""A push that the server refuses for what is in it: the rest is published, that is tried again (REPO-8 applied).
 
-Main then stands at what was published, the commit that had the refused path is kept under a ref, and the working file
-stays as the agent wrote it: a local change that is held.
+Only one step moves main to what does not descend from it: after the first part was accepted, main becomes that part,
+and every other path is withheld. An intent written before that push lets a later process finish it. From then on
+main only grows: by each further part that the server takes.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
 
+from bridge.app import arrivals, withheld
 from bridge.app.joining import REMOTE
-from bridge.app.recording import beat, describe
+from bridge.app.observing import leave
+from bridge.app.recording import beat, being_written, changed, clock_wrong, describe, with_lost
 from bridge.app.soul import KNOWN, MAIN, Progress, Soul
-from bridge.app.standing import keep, stand_off
-from bridge.app.withheld import BASES, REASON, TRIED, WITHHELD, base
-from bridge.core import bodies, publish
+from bridge.app.standing import advance, keep
+from bridge.core import bodies, commits, identity, merge, withhold
 from bridge.core.errors import Refused
-from bridge.core.model import File
+from bridge.core.model import File, Kind, Lost, Merged, Touch, Triple
+from bridge.core.withhold import Hold, Refusal, Trial, Withheld
+
+REBUILDING = "rebuilding"  # remembered: the intent
+IDENTITY = "identity"  # remembered: the published id
+
+Push = Callable[[str | None, str], None]
+Changes = dict[str, File | None]
 
 
-def rebuild(soul: Soul, progress: Progress, expected: str | None, candidate: str, refusal: Refused) -> None:
-    """Find the paths that the server refuses and publish everything else. Raises `refusal` when it is not about paths,
-    Moved and Transient when somebody was quicker or nobody answers."""
-    if expected is None:
-        raise refusal
-    before, after = soul.tree_of(expected), soul.tree_of(candidate)
-    changes: dict[str, File | None] = {path: file for path, (_, file) in soul.repo.diff(before, after).items()}
+def recover(soul: Soul) -> None:
+    """Finish a rebuild that a crash interrupted after the server had taken the first part."""
+    intent: dict[str, Any] | None = soul.seen.recall(REBUILDING)
+    if intent is None:
+        return
+    tip = soul.repo.tip(MAIN)
+    if soul.seen.recall(REMOTE) == intent["to"] and tip in (intent["from"], intent["to"]):
+        _rebuild(soul, intent)
+    else:
+        soul.seen.remember(REBUILDING, None)
+
+
+def withhold_from(soul: Soul, progress: Progress, push: Push, refused: Refused) -> None:
+    """Publish what the server takes of main, which it refused as it is; hold the rest.
+
+    Raises `refused` when it is not about paths: then nothing was changed. Moved, Transient and Refused of another kind
+    as `push` does; what was published by then stays so, and what was not is withheld.
+    """
+    head, known = soul.head(), soul.seen.recall(REMOTE)
+    if refused.kind != "rejected" or head is None:
+        raise refused
+    changes: Changes = {
+        path: file for path, (_, file) in soul.repo.diff(soul.tree_of(known), soul.tree_of(head)).items()
+    }
+    riders = _riders(soul, known, head, changes)
+    paths = tuple(sorted(changes.keys() - riders.keys()))
+    merges = known is not None and any(len(commit.parents) > 1 for commit in soul.repo.log(head, known))
+    refusal = Refusal(paths, refused.message, merges, frozenset(withheld.recall(soul)))
+    trials: list[Trial] = []
+    most = withhold.MOST_PUSHES - progress.tries
+    while isinstance(step := withhold.decide(refusal, trials, most) if paths else None, withhold.Try):
+        if any(trial.accepted for trial in trials):
+            trials.append(_offer(soul, progress, push, step.paths))
+        else:
+            part = riders | {path: changes[path] for path in step.paths}
+            trials.append(_first(soul, push, refused, part, step.paths, changes.keys() - part.keys(), merges))
+    soul.seen.remember(REBUILDING, None)
+    if step is None:
+        raise refused
+    _hold(soul, progress, step, refused.message, trials)
+
+
+def retry(soul: Soul, progress: Progress, push: Push, now: bool) -> None:
+    """Try what is withheld and whose time has come, by itself, when everything else is published.
+
+    now: a person asked for it. Raises as `push` does; what is refused is no error.
+    """
+    holds, head = withheld.recall(soul), soul.head()
+    if not holds or head is None or head != soul.seen.recall(REMOTE) or progress.held:
+        return
+    due, done = [], []
+    for path in sorted(holds.keys() & progress.apart.keys()):
+        hold, (merged, changes, lost) = holds[path], _wanted(soul, progress, [path])
+        if not changes and not lost:
+            done.append(path)
+            continue
+        differs = withhold.mark(_file(soul, changes, merged, path)) != hold.refused
+        if now or hold.due(differs, soul.clock.now()):
+            due.append(path)
+        elif differs or not hold.sure:
+            progress.due(soul.clock.boottime() + hold.left(soul.clock.now()))
+    if done:
+        _let_go(soul, progress, done)
+    if not due:
+        return
+    refusal, trials = Refusal(tuple(due), again=True), list[Trial]()
+    most = max(1, withhold.MOST_PUSHES - progress.tries)
+    while isinstance(step := withhold.decide(refusal, trials, most), withhold.Try):
+        trials.append(_offer(soul, progress, push, step.paths))
+    if step is not None:
+        _hold(soul, progress, step, "", trials, now)
+
+
+def _riders(soul: Soul, known: str | None, head: str, changes: Changes) -> Changes:
+    """What goes with every part: this body's registry entry, and the identity where the remote has none (MERGE-5)."""
+    tree, published = soul.tree_of(head), soul.tree_of(known)
     own = bodies.path(soul.body)
-    changes[own] = beat(soul, before)
-    tip = expected
+    riders: Changes = {}
+    if own in changes:
+        riders[own] = changes[own]
+    elif not being_written(soul, own):
+        riders[own] = beat(soul, tree)
+    if identity.id_of(soul.content(soul.repo.entry(published, identity.PATH))) is None and identity.PATH in changes:
+        riders[identity.PATH] = changes[identity.PATH]
+    return riders
 
-    def push(paths: frozenset[str]) -> bool:
-        nonlocal tip
-        tree = soul.tree_of(tip)
-        part = {path: changes[path] for path in paths}
-        commit = soul.commit(soul.repo.edit(tree, part), [tip], describe(soul, tree, part))
-        soul.repo.flush()
+
+def _first(
+    soul: Soul, push: Push, refused: Refused, part: Changes, paths: frozenset[str], rest: Collection[str], merges: bool
+) -> Trial:
+    """Offer a part of main laid on the remote tip; once the server took it, main is that and `rest` is withheld."""
+    head, known = soul.head() or "", soul.seen.recall(REMOTE)
+    before = soul.tree_of(known)
+    tree = soul.repo.edit(before, part)
+    if tree == before:
+        return Trial(paths, False, refused.message)
+    time = _time(soul, head, known)
+    words, parents = describe(soul, before, part), [known] if known else []
+    commit = soul.commit(tree, parents, words, _facts_of(soul, head, known), time)
+    if merges and not paths and known is not None:
+        # Merge commits may be what the server minds: nothing but the form of what it refused.
+        commit = soul.commit(tree, [known, commit], words, None, time)
+    holds = _new_holds(soul, head, known, rest, refused.message, time)
+    soul.repo.flush()
+    intent = {"from": head, "to": commit, "held": {path: _plain(hold) for path, hold in holds.items()}}
+    soul.seen.remember(REBUILDING, intent)
+    try:
+        push(known, commit)
+    except Refused as error:
+        if error.kind != "rejected":
+            raise
+        return Trial(paths, False, error.message)
+    _rebuild(soul, intent)
+    return Trial(paths, True)
+
+
+def _rebuild(soul: Soul, intent: dict[str, Any]) -> None:
+    """Move main to what was accepted, and withhold the rest: no descendant, so where it stood is kept."""
+    head, commit = intent["from"], intent["to"]
+    keep(soul, head)
+    if soul.repo.tip(MAIN) != commit:
+        advance(soul, head, commit)
+    holds = {path: Withheld(*plain) for path, plain in intent["held"].items()}
+    for path, hold in holds.items():
+        keep(soul, hold.commit)
+        soul.facts.record("file.held", path=path, rule=withheld.RULE, reason=hold.reason)
+    with soul.seen.transaction():
+        soul.seen.remember(KNOWN, commit)
+        withheld.remember(soul, withheld.recall(soul) | holds)
+        leave(soul, set(holds))
+        soul.seen.remember(REBUILDING, None)
+
+
+def _new_holds(
+    soul: Soul, head: str, known: str | None, paths: Iterable[str], words: str, time: int
+) -> dict[str, Withheld]:
+    """What becomes of each path that is not published now; what was withheld before is joined with what came since."""
+    tree, before, now = soul.tree_of(head), withheld.recall(soul), soul.clock.now()
+    fresh = [path for path in paths if path not in before]
+    commit_of = dict.fromkeys(fresh, head)
+    files = {path: soul.repo.entry(tree, path) for path in fresh}
+    twice = [path for path in paths if path in before]
+    if twice:
+        merged = _joined(soul, {path: before[path] for path in twice}, {}, head)
+        both = soul.repo.edit(tree, {path: None for path in twice} | changed(soul, merged, ""))
+        parents = list(dict.fromkeys([head, *(before[path].commit for path in twice)]))
+        kept = soul.commit(both, parents, "keep " + withhold.paths_of(twice), None, time)
+        commit_of |= dict.fromkeys(twice, kept)
+        files |= {path: soul.repo.entry(both, path) for path in twice}
+    said = withhold.reason(words)
+    return {
+        path: Withheld(commit, known, said, time, now, withhold.DOUBTFUL_PAUSE, withhold.mark(files[path]))
+        for path, commit in commit_of.items()
+    }
+
+
+def _offer(soul: Soul, progress: Progress, push: Push, paths: Collection[str]) -> Trial:
+    """Offer withheld paths on top of main; once the server took them, they are on main."""
+    head = soul.head() or ""
+    tree = soul.tree_of(head)
+    _, changes, lost = _wanted(soul, progress, paths)
+    if changes or lost:
+        new = any(path in progress.apart and progress.apart[path].changed for path in paths)
+        holds = withheld.recall(soul)
+        time = int(soul.clock.now()) if new else max(holds[path].time for path in paths)
+        words = describe(soul, tree, changes) if changes else "keep " + withhold.paths_of(paths)
+        own = bodies.path(soul.body)
+        rider: Changes = {} if own in changes or being_written(soul, own) or not new else {own: beat(soul, tree)}
+        commit = with_lost(soul, head, tree, changes | rider, lost, words, time)
         try:
-            soul.remote.push(tip, commit)
+            push(head, commit)
         except Refused as error:
             if error.kind != "rejected":
                 raise
-            return False
-        tip = commit
-        soul.seen.remember(REMOTE, tip)
-        progress.pushed, progress.remote_tip = True, tip
-        return True
-
-    refused = publish.withhold(changes.keys(), refusal.message, own, push)
-    if not refused:
-        raise refusal
-    _set_aside(soul, candidate, tip, refused, refusal)
-    progress.notes.append("the server refuses " + ", ".join(sorted(refused)) + ": held, everything else was published")
+            if new:
+                keep(soul, commit)
+            return Trial(frozenset(paths), False, error.message)
+        advance(soul, head, commit)
+        progress.recorded += sorted(changes)
+        progress.lost += [version.path for version in lost]
+        soul.facts.record("commit.recorded", commit=commit, paths=sorted(changes))
+    _let_go(soul, progress, paths)
+    return Trial(frozenset(paths), True)
 
 
-def _set_aside(soul: Soul, had: str, tip: str, refused: frozenset[str], refusal: Refused) -> None:
-    """Main moves to what was published; what was refused is a local change again, held."""
-    now, head = soul.clock.now(), soul.head()
-    bases = soul.repo.bases(head, tip) if head is not None else []
-    tree = soul.tree_of(bases[0]) if bases else ""
-    tried = soul.seen.recall(TRIED) or {}
-    entries = {}
-    for path in refused:
-        seen = soul.seen.get(path)
-        # Held is what the working file holds, whatever a merge had made of it.
-        entries[path] = publish.withheld(seen.file.oid if seen is not None else "", now, tried.get(path, 0.0))
-    stand_off(soul)
-    for commit in {had, head} - {None}:
-        keep(soul, str(commit))
+def _let_go(soul: Soul, progress: Progress, paths: Collection[str]) -> None:
+    # What was read becomes what was seen: its bytes are the base of what comes next, though no commit may hold them.
+    soul.repo.flush()
     with soul.seen.transaction():
-        for path in refused:
-            soul.seen.put(path, base(soul, path, soul.repo.entry(tree, path)))
-        plain = {path: [entry.oid, entry.until, entry.delay] for path, entry in entries.items()}
-        soul.seen.remember(WITHHELD, {**(soul.seen.recall(WITHHELD) or {}), **plain})
-        soul.seen.remember(TRIED, None)
-        soul.seen.remember(BASES, None)
-        soul.repo.move(MAIN, head, tip)
-        soul.seen.remember(KNOWN, tip)
-    soul.watching = replace(soul.watching, held={**soul.watching.held, **dict.fromkeys(refused, REASON)})
-    for path in refused:
-        soul.facts.record("file.held", path=path, rule="REPO-8", reason=refusal.message)
+        withheld.let_go(soul, progress, paths)
+        leave(soul, set(paths))
+    for path in sorted(paths):
+        soul.facts.record("guard.passed", path=path)
+
+
+def _hold(soul: Soul, progress: Progress, found: Hold, words: str, trials: list[Trial], asked: bool = False) -> None:
+    """Remember what a run found out of the paths that are still withheld."""
+    holds, now = withheld.recall(soul), soul.clock.now()
+    for path in (found.proven | found.doubtful) & holds.keys():
+        said = next((trial.words for trial in reversed(trials) if path in trial.paths and not trial.accepted), words)
+        merged, changes, _ = _wanted(soul, progress, [path])
+        mark = withhold.mark(_file(soul, changes, merged, path))
+        sure = path in found.proven
+        holds[path] = holds[path].again(now, mark, withhold.reason(said or holds[path].reason), sure, asked)
+    withheld.remember(soul, holds)
+    progress.held |= found.proven | found.doubtful
+    if progress.held:
+        progress.notes.append(f"the server refuses {withhold.paths_of(progress.held)}, which is held")
+
+
+def _wanted(soul: Soul, progress: Progress, paths: Collection[str]) -> tuple[Merged, Changes, tuple[Lost, ...]]:
+    """Withheld paths brought into main: the merge, what main changes by it, versions that lost and are not kept yet."""
+    head = soul.head() or ""
+    holds = withheld.recall(soul)
+    side = {path: holds[path] for path in paths}
+    merged = _joined(soul, side, _locals(soul, progress, side), head)
+    dropped = [lost for path in paths for lost in _dropped(soul, progress, path, head)]
+    lost = tuple(
+        version
+        for version in dict.fromkeys(merged.lost + tuple(dropped))
+        if not soul.repo.ever(head, version.path, version.file.oid)
+    )
+    return merged, changed(soul, merged, soul.tree_of(head)), lost
+
+
+def _file(soul: Soul, changes: Changes, merged: Merged, path: str) -> File | None:
+    return changes[path] if path in changes else soul.repo.entry(soul.tree_of(soul.head()), path)
+
+
+def _locals(soul: Soul, progress: Progress, holds: dict[str, Withheld]) -> Changes:
+    """What the agent wrote since, recorded on the side branch of its path: what `record` does on main."""
+    triples = {}
+    for path, hold in holds.items():
+        apart = progress.apart.get(path)
+        if apart is not None and apart.changed:
+            base = arrivals.base_of(soul, path, soul.seen.get(path), apart.version)
+            triples[path] = Triple(base, apart.version, soul.repo.entry(soul.tree_of(hold.commit), path))
+    if not triples:
+        return {}
+    now = int(soul.clock.now())
+    trees = {path: soul.tree_of(holds[path].commit) for path in triples}
+    merged = merge.trees(
+        triples,
+        merge.Facts(
+            read=soul.repo.read,
+            touched_ours=lambda path: Touch(now, soul.body),
+            touched_theirs=lambda path: soul.repo.touched(holds[path].commit, path, None) if path in holds else None,
+            kind_ours=lambda path: soul.repo.kind(trees[path], path) if path in trees else Kind.ABSENT,
+            kind_theirs=lambda path: soul.repo.kind(trees[path], path) if path in trees else Kind.ABSENT,
+            now=now,
+            clock_wrong=clock_wrong(soul),
+            identity=soul.seen.recall(IDENTITY),
+        ),
+    )
+    found = changed(soul, merged, "")
+    return {path: found.get(path) for path in triples}
+
+
+def _joined(soul: Soul, holds: dict[str, Withheld], since: Changes, theirs: str) -> Merged:
+    """Side branches merged with a commit: their base is what they left. since: their newest versions."""
+    ours: Changes = {}
+    triples = {}
+    for path, hold in holds.items():
+        ours[path] = since[path] if path in since else soul.repo.entry(soul.tree_of(hold.commit), path)
+        base = soul.repo.entry(soul.tree_of(hold.base), path)
+        triples[path] = Triple(base, ours[path], soul.repo.entry(soul.tree_of(theirs), path))
+    now, tree, there = int(soul.clock.now()), soul.repo.edit("", ours), soul.tree_of(theirs)
+
+    def touched_ours(path: str) -> Touch | None:
+        if path in since or path not in holds:
+            return Touch(now, soul.body)
+        return soul.repo.touched(holds[path].commit, path, holds[path].base)
+
+    def touched_theirs(path: str) -> Touch | None:
+        return soul.repo.touched(theirs, path, holds[path].base if path in holds else None)
+
+    return merge.trees(
+        triples,
+        merge.Facts(
+            read=soul.repo.read,
+            touched_ours=touched_ours,
+            touched_theirs=touched_theirs,
+            kind_ours=lambda path: soul.repo.kind(tree, path),
+            kind_theirs=lambda path: soul.repo.kind(there, path),
+            now=now,
+            clock_wrong=clock_wrong(soul),
+            identity=soul.seen.recall(IDENTITY),
+        ),
+    )
+
+
+def _dropped(soul: Soul, progress: Progress, path: str, head: str) -> tuple[Lost, ...]:
+    apart = progress.apart.get(path)
+    if apart is None or not apart.changed:
+        return ()
+    base = arrivals.base_of(soul, path, soul.seen.get(path), apart.version)
+    return arrivals.dropped(soul, path, base, apart.version, soul.repo.entry(soul.tree_of(head), path))
+
+
+def _time(soul: Soul, head: str, known: str | None) -> int:
+    """When what is made again was made: commits made again keep their time (MERGE-6)."""
+    times = [commit.time for commit in soul.repo.log(head, known) if len(commit.parents) < 2]
+    return max(times, default=soul.repo.info(head).time)
+
+
+def _facts_of(soul: Soul, head: str, known: str | None) -> list[tuple[str, str]]:
+    """The facts of the commits that are laid together; of lost versions those that published history has."""
+    kept: dict[tuple[str, str], None] = {}
+    for commit in soul.repo.log(head, known):
+        for key, value in commits.trailers(commit.message):
+            if key != commits.LOST:
+                kept[key, value] = None
+        for blob, path in commits.lost_trailers(commit.message):
+            if known is not None and soul.repo.ever(known, path, blob):
+                kept[commits.lost(blob, path)] = None
+    return list(kept)
+
+
+def _plain(hold: Withheld) -> list[Any]:
+    return list(withheld.plain(hold))

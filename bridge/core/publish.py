@@ -1,13 +1,12 @@
 """What the remote's answer and the checkout's refs mean, and what may be done about them.
 
-Rules: REPO-3, REPO-4, REPO-5, REPO-6, REPO-7, REPO-8, COMMIT-2.
+Rules: REPO-3, REPO-4, REPO-5, REPO-6, REPO-7, COMMIT-2.
 """
 
 from __future__ import annotations
 
 import enum
-import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from bridge.core.errors import Refused
@@ -15,9 +14,6 @@ from bridge.core.model import RemoteLook
 
 MAIN = "refs/heads/main"
 KEEP = "refs/soul-bridge/keep/"
-MOST_PUSHES = 12  # of one search for what a server refuses (REPO-8)
-FIRST_DELAY = 3600.0
-LONGEST_DELAY = 86400.0
 LOOKS_BEFORE_FORWARD = 2  # a remote that stands behind is believed at the second look (REPO-4)
 
 
@@ -117,61 +113,3 @@ def may_push(expected: str | None, new: str, is_ancestor: Callable[[str, str], b
     if expected is not None and not is_ancestor(expected, new):
         raise ValueError(f"{new} does not descend from {expected}")
     return Push(expected, new)
-
-
-def withhold(paths: Collection[str], words: str, probe: str, push: Callable[[frozenset[str]], bool]) -> frozenset[str]:
-    """The paths that a server refuses for what is in them; all others are published on the way (REPO-8).
-
-    paths: what was refused together. words: what the server said. probe: the path of this body's own entry, which no
-    scanner minds. push: publishes these paths on top of what it published before, and says whether the server took
-    them. Empty when nothing was taken: then it is not about a path (author, merge commits, quota, protected main).
-    """
-    named = [path for path in paths if path != probe and _names(words, path)]
-    others = sorted(path for path in paths if path != probe and path not in named)
-    if not push(frozenset([probe])):
-        return frozenset()
-    tries, refused, groups = 1, set(named), _halves(others)
-    if named and others:
-        groups = [others]
-    while groups:
-        group = groups.pop(0)
-        if tries >= MOST_PUSHES:
-            refused.update(group)
-            continue
-        tries += 1
-        if push(frozenset(group)):
-            continue
-        if len(group) == 1:
-            refused.update(group)
-        else:
-            groups += _halves(group)
-    return frozenset(refused)
-
-
-def _names(words: str, path: str) -> bool:
-    return re.search(rf"(?<![\w/-]){re.escape(path)}(?![\w/-])", words) is not None
-
-
-def _halves(group: list[str]) -> list[list[str]]:
-    middle = (len(group) + 1) // 2
-    return [half for half in (group[:middle], group[middle:]) if half]
-
-
-@dataclass(frozen=True, slots=True)
-class Withheld:
-    """A path that the server refused: its bytes then ("" for a removal), when it may be tried again (UTC seconds),
-    and after how long (seconds)."""
-
-    oid: str
-    until: float
-    delay: float
-
-    def due(self, oid: str, now: float) -> bool:
-        """Whether it is tried again: changed since, and the delay is over."""
-        return oid != self.oid and now >= self.until
-
-
-def withheld(oid: str, now: float, before: float) -> Withheld:
-    """A path refused now; `before`: the delay of the last time, 0.0 for the first. From 1 h, doubling to 24 h."""
-    delay = min(max(2 * before, FIRST_DELAY), LONGEST_DELAY)
-    return Withheld(oid, now + delay, delay)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -100,67 +98,3 @@ def test_the_refusals_name_what_was_found() -> None:
     """REPO-4, REPO-5: not more than three names, and both tips."""
     assert "main.py, b, c" in publish.not_a_soul(["main.py", "b", "c", "d"]).message
     assert "1111111111" in publish.rewritten("1" * 40, "2" * 40).message
-
-
-def server(refused: set[str], pushed: list[frozenset[str]]) -> Callable[[frozenset[str]], bool]:
-    """A server that minds these paths."""
-
-    def push(paths: frozenset[str]) -> bool:
-        pushed.append(paths)
-        return not paths & refused
-
-    return push
-
-
-def test_named_paths_are_suspected_first() -> None:
-    """REPO-8: two pushes, where the server says what it minds."""
-    pushed: list[frozenset[str]] = []
-    found = publish.withhold(["own", "a", "b", "c"], "secret in b:1", "own", server({"b"}, pushed))
-    assert found == {"b"} and pushed == [{"own"}, {"a", "c"}]
-
-
-def test_when_all_are_named_nothing_else_is_pushed() -> None:
-    """REPO-8."""
-    pushed: list[frozenset[str]] = []
-    assert publish.withhold(["own", "b"], "secret in b:1", "own", server({"b"}, pushed)) == {"b"}
-    assert pushed == [{"own"}]
-
-
-def test_a_named_path_may_not_be_the_only_one() -> None:
-    """REPO-8: the others are searched by halves."""
-    found = publish.withhold(["own", "a", "b", "c", "d"], "bad: b", "own", server({"b", "d"}, []))
-    assert found == {"b", "d"}
-
-
-def test_a_server_that_refuses_everything_minds_no_path() -> None:
-    """REPO-8: one push is enough to know."""
-    pushed: list[frozenset[str]] = []
-    assert publish.withhold(["own", "a"], "protected", "own", lambda paths: bool(pushed.append(paths))) == frozenset()
-    assert pushed == [{"own"}]
-
-
-PATHS = st.sets(st.sampled_from([f"notes/{number:02}.md" for number in range(40)]), min_size=1)
-
-
-@given(PATHS, st.data())
-def test_what_is_refused_is_found_and_all_else_is_published(paths: set[str], data: st.DataObject) -> None:
-    """REPO-8: at most 12 pushes; what they do not suffice for is held too, and nothing refused is published."""
-    refused = data.draw(st.sets(st.sampled_from(sorted(paths)), max_size=4))
-    words = " ".join(data.draw(st.sets(st.sampled_from(sorted(paths)), max_size=2)))
-    pushed: list[frozenset[str]] = []
-    found = publish.withhold([*paths, "own"], words, "own", server(refused, pushed))
-    taken = {path for each in pushed if not each & refused for path in each}
-    assert len(pushed) <= publish.MOST_PUSHES
-    assert taken == {*paths, "own"} - found
-    assert refused <= found
-    if len(refused) <= 1 and not words:
-        assert found == refused
-
-
-def test_a_refused_path_waits_an_hour_doubling_to_a_day() -> None:
-    """REPO-8: and is tried only when it changed."""
-    first = publish.withheld("1", 0.0, 0.0)
-    assert (first.until, first.delay) == (3600, 3600)
-    assert publish.withheld("1", 0.0, first.delay).delay == 7200
-    assert publish.withheld("1", 0.0, 70_000).delay == 86_400
-    assert first.due("2", 3600) and not first.due("2", 3599) and not first.due("1", 3600)

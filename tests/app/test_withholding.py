@@ -58,7 +58,7 @@ def test_a_path_that_the_server_names_is_found_at_once() -> None:
     world.clock.advance(1)
     pushes = one.remote.pushes
     one.run()
-    assert one.remote.pushes == pushes + 3
+    assert one.remote.pushes == pushes + 2
     assert "notes/4.md" in world.published() and "notes/5.md" not in world.published()
 
 
