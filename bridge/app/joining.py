@@ -35,10 +35,12 @@ def first_contact(soul: Soul, progress: Progress, look: RemoteLook) -> None:
     if head is None or soul.seen.recall(JOINING) or not soul.repo.bases(head, look.tip):
         _join(soul, progress, head, look.tip)
     elif soul.seen.count() == 0:
-        _adopt_clone(soul, head)
+        base = soul.seen.recall(BASE)
+        _adopt_clone(soul, base if base is not None and soul.repo.has(base) else head)
     with soul.seen.transaction():
         soul.seen.remember(REMOTE, look.tip)
         soul.seen.remember(ALONE, None)
+        soul.seen.remember(BASE, None)
         remember_identity(soul, tree)
 
 

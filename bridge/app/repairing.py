@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from bridge.app.joining import BASE
+from bridge.app.joining import BASE, JOINING
 from bridge.app.soul import MAIN, Soul
 from bridge.core.errors import Refused, SoulError, Transient
 from bridge.core.ports import Repo
@@ -67,9 +67,13 @@ def set_aside(soul: Path, now: float) -> Path | None:
 
 
 def begin_again(soul: Soul, materialised: str | None) -> None:
-    """Tell a fresh git directory what the checkout held: `materialised`, the commit last brought to disk whole."""
+    """Tell a memory that is fresh what the checkout held: `materialised`, the commit last brought to disk whole.
+
+    Where nobody knows, everything that lies there counts as an old copy, whatever main says (REPO-6).
+    """
     with soul.seen.transaction():
         soul.seen.remember(BASE, materialised)
+        soul.seen.remember(JOINING, True if materialised is None else None)
 
 
 def materialised(soul: Soul) -> str | None:

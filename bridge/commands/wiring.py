@@ -98,7 +98,7 @@ def open_soul(settings: config.Settings, context: Context, lock: Lock, *, create
         version=__version__,
         was_read=reads.since,
     )
-    if mended and soul.seen.recall(KNOWN) is None:
+    if (mended or seen.lost is not None) and soul.seen.recall(KNOWN) is None:
         repairing.begin_again(soul, _first_line(places.state_dir(settings.agent) / MATERIALISED))
     return Opened(soul, lock, settings, _closing(soul, seen, repo, lock, end_hooks), reads)
 

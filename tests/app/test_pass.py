@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from bridge.app.repairing import begin_again
 from bridge.core import identity, layout
 from bridge.core.model import EXECUTABLE, LINK, File
 from tests.app.bodies import Body, Fleet, fleet
@@ -147,6 +148,53 @@ def test_a_clone_is_adopted_with_its_edits() -> None:
     assert world.published()["notes/a.md"] == b"edited\n"
     assert world.published()["notes/b.md"] == b"b\n"
     assert new.repo.is_ancestor(tip, new.soul.head() or "")
+
+
+def forgotten(body: Body, materialised: str | None) -> None:
+    """What was seen is lost, and with it everything that was remembered beside it."""
+    body.seen.entries.clear()
+    body.seen.memory.clear()
+    body.restart()
+    begin_again(body.soul, materialised)
+
+
+def test_a_body_that_lost_what_it_had_seen_goes_on_from_what_was_materialised() -> None:
+    """REPO-6, REPO-7: edits are edits, others' changes are not taken back, an absent file is no deletion."""
+    world, (one, two) = joined("laptop", "phone")
+    one.write("notes/a.md", "a\n")
+    one.write("notes/b.md", "b\n")
+    one.write(MEMORY, "one\n§\ntwo\n")
+    world.settle()
+    materialised = one.soul.head()
+    two.write(MEMORY, "one\n§\ntwo\n§\nthree\n")
+    two.settle()
+    one.tree.readonly = True
+    one.run()
+    assert one.soul.head() != materialised and "three" not in (one.text(MEMORY) or "")
+    one.tree.readonly = False
+    forgotten(one, materialised)
+    one.write(MEMORY, "two\n")
+    one.delete("notes/b.md")
+    world.settle()
+    assert one.files() == two.files() == world.published()
+    assert one.text(MEMORY) == "two\n§\nthree\n" and one.text("notes/b.md") == "b\n"
+
+
+def test_a_body_that_knows_nothing_any_more_takes_nothing_back() -> None:
+    """REPO-6: what lies there is an old copy, whatever main says; what was never published is kept under a ref."""
+    world, (one, two) = joined("laptop", "phone")
+    one.write(MEMORY, "one\n")
+    world.settle()
+    two.write(MEMORY, "one\n§\ntwo\n")
+    two.settle()
+    one.tree.readonly = True
+    one.run()
+    one.tree.readonly = False
+    head = one.soul.head()
+    forgotten(one, None)
+    world.settle()
+    assert one.files() == two.files() == world.published()
+    assert one.text(MEMORY) == "one\n§\ntwo\n" and head is not None
 
 
 def test_a_body_born_offline_joins_later() -> None:
