@@ -1,11 +1,12 @@
 # What a person types. Everything works on a fresh clone with Python 3.11 or newer, git and ssh.
-.PHONY: demo test check simulate format venv clean
+.PHONY: help demo test check simulate format venv clean
 .DEFAULT_GOAL := help
 
 SECONDS ?= 60
+# Many tests wait for daemons, servers and quiet files, so a few at once take half the time; JOBS=0 runs one by one.
+JOBS ?= 3
 VENV := .venv/installed
 
-.PHONY: help
 help:
 	@echo "make demo                 two bodies and a git host in a temporary directory, working before your eyes"
 	@echo "make test                 every test"
@@ -25,7 +26,7 @@ demo: $(VENV)
 test: $(VENV)
 	@command -v sshd >/dev/null || test -x /usr/sbin/sshd || \
 		echo "openssh-server is missing: the tests against a real sshd are left out (Debian, Ubuntu: apt-get install openssh-server)." >&2
-	@.venv/bin/python -m pytest -q -rs tests
+	@.venv/bin/python -m pytest -q -rs -n $(JOBS) --dist loadfile tests
 
 check: $(VENV)
 	@scripts/check
