@@ -19,6 +19,8 @@ _OURS = (
 # We ignore SIGIO and Python ignores two more; a program that expects the usual would inherit that.
 _USUAL = (signal.SIGIO, signal.SIGPIPE, signal.SIGXFSZ)
 _LOOK = 0.05  # seconds between looks at a group that is ending
+_BURIAL = 2.0  # seconds between looks for the dead of others
+_LONG_DEAD = 30  # looks at which somebody was dead already and nobody came for him
 _SHELL = "/bin/sh"
 
 
@@ -99,6 +101,39 @@ def fed(content: bytes) -> int:
 def environment() -> dict[str, str]:
     """Our own environment without what was meant for us alone."""
     return {name: text for name, text in os.environ.items() if name not in _OURS and not name.startswith("GIT_")}
+
+
+def bury() -> None:
+    """As process 1 of a container, which inherits whatever lost its parent: end what is dead, for ever.
+
+    What we start ourselves leads its group and is waited for by whoever started it, so leaders are left alone unless
+    nobody comes for them in a minute.
+    """
+    looks: dict[int, int] = {}
+    while True:
+        dead = _dead()
+        looks = {number: looks.get(number, 0) + 1 for number in dead}
+        for number in dead:
+            with contextlib.suppress(OSError):  # somebody came for it just now
+                if os.getpgid(number) != number or looks[number] > _LONG_DEAD:
+                    os.waitpid(number, os.WNOHANG)
+        select.select([], [], [], _BURIAL)
+
+
+def _dead() -> list[int]:
+    """Children that have ended and were not waited for."""
+    found = []
+    for tasks in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found += [int(number) for number in tasks.read_text().split()]
+    return [number for number in found if _state(number) == "Z"]
+
+
+def _state(number: int) -> str:
+    try:
+        return Path(f"/proc/{number}/stat").read_text(errors="replace").rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return ""
 
 
 def _is_terminal(descriptor: int) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bridge.adapters import config, control
+from bridge.adapters import child, config, control
 from bridge.adapters.clock import monotonic_microseconds
 from bridge.adapters.notify import Notifier
 from bridge.adapters.tree import prepare_process
@@ -95,6 +95,8 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     # The supervisor ends what hangs with SIGABRT: where each thread hung is then in the log.
     with contextlib.suppress(OSError, ValueError, AttributeError):
         faulthandler.enable()
+    if os.getpid() == 1:
+        threading.Thread(target=child.bury, name="burying", daemon=True).start()
     log = context.log()
     outside = Outside(
         configured, lambda settings: _one(settings, context), _telling(context, log), context.clock, Notifier(),
