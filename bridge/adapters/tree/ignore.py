@@ -14,11 +14,13 @@ from pathlib import Path
 
 from pathspec import GitIgnoreSpec
 
+from bridge.adapters.tree.globs import expression
 from bridge.adapters.tree.place import DIRECTORY, FILE, SHORT_OF, parts_of
 from bridge.core import layout
 
 # A .gitignore longer than this is not read: nobody wrote it.
 _LONGEST = 1 << 20
+_MOST = 2_000  # lines of it, for the same reason: each costs time for each path
 _PLACEHOLDERS = {f"{directory}/.gitkeep" for directory in layout.DIRECTORIES}
 _JOURNAL = re.compile(r"journal/[^/]+/\d{4}-\d\d-\d\d(-[^/]*)?\.md")
 _OWN_DIRECTORY = re.compile(r"memories|journal(/[^/]+)?|notes|bodies|locks")
@@ -53,24 +55,12 @@ class Level:
     def decides(self, path: str) -> bool | None:
         """Whether the patterns ignore the path (ending in "/" for a directory); None: they say nothing."""
         below = path[len(self.prefix) :]
-        if self.quick is not None and self.quick.search(below) is None:
+        if self.quick is not None and self.quick.fullmatch(below) is None:
             return None
         for pattern, ignore in reversed(self.patterns):
-            if _means(pattern, below):
+            if pattern.fullmatch(below):
                 return ignore
         return None
-
-
-def _means(pattern: re.Pattern[str], path: str) -> bool:
-    """Whether a pattern means this very path. The library's expressions also match through a directory above it, which
-    was asked about before; the group `ps_d` tells where that directory ends."""
-    if pattern.pattern == ".":
-        return True  # how the library writes "*"
-    for match in pattern.finditer(path):
-        end = match.groupdict().get("ps_d") and match.end("ps_d")
-        if end == len(path) or (not end and (match.end() == len(path)) != match.group().endswith("/")):
-            return True
-    return False
 
 
 Levels = tuple[Level, ...]
@@ -88,11 +78,13 @@ def ignores(levels: Levels, path: str) -> bool:
 def parse(prefix: str, content: bytes) -> Level | None:
     """The patterns of a `.gitignore`; lines that are no pattern are passed over, None when there is none."""
     patterns: list[tuple[re.Pattern[str], bool]] = []
-    for line in content.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape").split("\n"):
+    for line in content.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape").split("\n", _MOST)[:_MOST]:
+        if len(line) > layout.LONGEST_PATH:
+            continue
         with contextlib.suppress(ValueError):
             for each in GitIgnoreSpec.from_lines([line.removesuffix("\r")]).patterns:
                 if each.regex is not None and each.include is not None:
-                    patterns.append((each.regex, each.include))
+                    patterns.append((expression(each.regex.pattern), each.include))
     return Level(prefix, tuple(patterns), _quick(patterns)) if patterns else None
 
 
@@ -100,8 +92,7 @@ def _quick(patterns: list[tuple[re.Pattern[str], bool]]) -> re.Pattern[str] | No
     """One expression for all, where none takes anything back."""
     if not all(ignore for _, ignore in patterns):
         return None
-    texts = [re.sub(r"\?P<\w+>", "?:", pattern.pattern) for pattern, _ in patterns]
-    return re.compile("|".join(f"(?:{text})" for text in texts))
+    return re.compile("|".join(f"(?:{pattern.pattern})" for pattern, _ in patterns), re.DOTALL)
 
 
 class Ignoring:
