@@ -162,7 +162,7 @@ def vanish(world: World, body: SimBody, path: str) -> None:
     if layout.is_required(path) or layout.is_fixed(path):
         _comes_back(world, body, path, content)
     else:
-        _doubt(world, body, path, content)
+        doubt(world, body, path, content)
         world.ledger.last.pop((body.name, path), None)
 
 
@@ -179,7 +179,7 @@ def come_back(world: World, body: SimBody) -> None:
     for path, content in sorted(body.vanished.items()):
         if body.tree.agent_read(path) is None and not body.tree._barred(path) and path not in body.tree.directories():
             body.tree.agent_write(path, content)
-            _doubt(world, body, path, content)
+            doubt(world, body, path, content)
             if not layout.is_memory(path):
                 world.ledger.last[body.name, path] = content
     body.vanished.clear()
@@ -202,7 +202,7 @@ def blink(world: World, body: SimBody, nested: list[Step], steps: Callable[[Step
             body.tree.agent_write(path, content)
         elif body.tree.agent_read(path) != content:
             # Something took its place; what was not recorded before is gone with its file.
-            _doubt(world, body, path, content)
+            doubt(world, body, path, content)
             world.ledger.last.pop((body.name, path), None)
     _refuse_deletions(body, tip)
 
@@ -369,7 +369,7 @@ def _put(world: World, body: SimBody, path: str, content: bytes, how: str) -> No
     before = tree.agent_read(path)
     if before is None and body.seen.get(path) is not None:
         # A file made anew where one vanished unnoticed: what the old one held was there and is not.
-        _doubt(world, body, path, None)
+        doubt(world, body, path, None)
     if how == "rename":
         tree.agent_rename_over(path, content)
     elif how == "append" and before is not None and content.startswith(before):
@@ -400,13 +400,13 @@ def _restore(world: World, body: SimBody, path: str, file: File | None) -> None:
         body.tree.agent_delete(path)
     elif file.regular:
         body.tree.agent_rename_over(path, body.repo.read(file.oid))
-    _doubt(world, body, path, before)
-    _doubt(world, body, path, body.tree.agent_read(path))
+    doubt(world, body, path, before)
+    doubt(world, body, path, body.tree.agent_read(path))
     if not layout.is_memory(path):
         world.ledger.last[body.name, path] = body.tree.agent_read(path)
 
 
-def _doubt(world: World, body: SimBody, path: str, content: bytes | None) -> None:
+def doubt(world: World, body: SimBody, path: str, content: bytes | None) -> None:
     """What is here, was seen here or stands on main may come back or go."""
     world.ledger.doubt(path, content)
     tip, seen = body.repo.tip(MAIN), body.seen.get(path)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from bridge.app import repairing
 from bridge.core.model import CheckoutState
 from bridge.fakes.remote import accept
 from bridge.fakes.repo import FakeRepo
-from tests.simulation.agent import deed
+from tests.simulation.agent import deed, doubt
 from tests.simulation.world import MAIN, SimBody, World
 
 
@@ -90,6 +91,25 @@ def restart(world: World, body: SimBody) -> None:
     """The process is stopped between two passes and starts again."""
     if body.going is None:
         world.start(body)
+
+
+@deed
+def forget(world: World, body: SimBody, told: bool) -> None:
+    """The database of what was seen is lost; what is known (told) is what the disk was last brought to."""
+    if body.going is not None or body.seen.recall("remote") is None:
+        return
+    tip = body.repo.tip(MAIN)
+    paths = set(body.tree.paths()) | set(body.seen.under(""))
+    for path in paths | ({path for path, _ in body.repo.files(body.repo.info(tip).tree)} if tip else set()):
+        doubt(world, body, path, body.tree.agent_read(path))
+    published = world.server.tip(MAIN)
+    for path, file in world.server.files(world.server.info(published).tree) if published else ():
+        # What was taken out here and is not published comes back when nothing is known.
+        world.ledger.doubt(path, world.server.read(file.oid))
+    body.seen.entries.clear()
+    body.seen.memory.clear()
+    world.start(body)
+    repairing.begin_again(body.soul, body.materialised if told else None)
 
 
 @deed

@@ -193,6 +193,7 @@ class Maker:
                 ["full", number, False],
                 ["step_clock", number, self.random.choice((-4000.0, -200.0, -1.0, 1.0, 200.0, 4000.0))],
                 ["restart", number],
+                ["forget", number, self.random.random() < 0.6],
                 ["hide", number, self.random.choice(("notes", "memories", "journal"))],
                 ["show", number, self.random.choice(("notes", "memories", "journal"))],
             )

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from bridge.app import sync
+from bridge.app import repairing, sync
 from bridge.app.soul import Limits, Order, Soul
 from bridge.core.identity import id_of
 from bridge.core.model import Commit
@@ -72,9 +72,10 @@ class Going:
 class SimBody:
     """One body: what outlives its process, and its process.
 
-    writers: descriptors that its agent has open. grips: files it is about to write without anybody noticing.
-    vanished: files that may come back. read_at, copies, known: when its agent last read a file (boottime), what it
-    remembers of it, and which entries it ever saw there. blind: what it wrote over without having read it.
+    materialised: the commit that its disk was last brought to whole. writers: descriptors that its agent has open.
+    grips: files it is about to write without anybody noticing. vanished: files that may come back. read_at, copies,
+    known: when its agent last read a file (boottime), what it remembers of it, and which entries it ever saw there.
+    blind: what it wrote over without having read it.
     """
 
     name: str
@@ -89,6 +90,7 @@ class SimBody:
     going: Going | None = None
     outcome: sync.Outcome | None = None
     hints: set[str] = field(default_factory=set)
+    materialised: str | None = None
     writers: dict[str, Writer] = field(default_factory=dict)
     grips: dict[str, Inode] = field(default_factory=dict)
     vanished: dict[str, bytes] = field(default_factory=dict)
@@ -158,6 +160,7 @@ class World:
         finally:
             body.going = None
         body.hints |= {*body.outcome.again, *(path for path in body.outcome.written if path == ".gitignore")}
+        body.materialised = repairing.materialised(body.soul) or body.materialised
         self.trace(f"  {body.name}: {body.outcome.outcome}: {body.outcome.sentence}")
 
     def point(self, body: SimBody, label: str) -> None:
