@@ -203,5 +203,5 @@ def _words(settings: config.Settings, outcome: dict[str, Any], offline: bool) ->
     lines = [f"{settings.agent} lives in {settings.soul} (body {settings.body}): {outcome['sentence']}"]
     if offline:
         lines.append(f"The remote was not asked. When it can be: soul-bridge init {settings.agent}")
-    lines.append(f"Keep it in sync:  soul-bridge run {settings.agent}      (as a service: see README, systemd)")
+    lines.append(f"Keep it in sync:  soul-bridge service install {settings.agent}    (or run it: soul-bridge run)")
     return "\n".join(lines)
