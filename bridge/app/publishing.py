@@ -9,7 +9,7 @@ from __future__ import annotations
 from bridge.app import withholding
 from bridge.app.joining import ALONE, IDENTITY, first_contact, remember_identity
 from bridge.app.joining import REMOTE as REMOTE
-from bridge.app.recording import changed, clock_wrong, describe
+from bridge.app.recording import changed, clock_wrong, describe, tell
 from bridge.app.soul import Progress, Soul
 from bridge.app.standing import StandOff, advance
 from bridge.core import commits, identity, merge, publish
@@ -154,6 +154,8 @@ def _adopt(
     for lost in merged.lost if merged is not None else ():
         progress.lost.append(lost.path)
         soul.facts.record("conflict.resolved", path=lost.path, lost=lost.file.oid, commit=candidate)
+    if merged is not None:
+        tell(soul, progress, merged, ("MERGE-5", "MERGE-9"))
 
 
 def merge_commit(soul: Soul, ours: str | None, theirs: str) -> tuple[str, Merged | None, list[str]]:

@@ -129,9 +129,18 @@ def _commit(soul: Soul, progress: Progress, local: Local) -> None:
     soul.facts.record("commit.recorded", commit=commit, paths=sorted(changes))
     for version in lost:
         soul.facts.record("conflict.resolved", path=version.path, lost=version.file.oid, commit=commit)
+    tell(soul, progress, merged, ("MERGE-5",))
     progress.recorded += sorted(changes)
     progress.lost += [version.path for version in lost]
     return _remember(soul, commit, local.entries)
+
+
+def tell(soul: Soul, progress: Progress, merged: Merged, rules: tuple[str, ...]) -> None:
+    """What a merge decided by these rules, a person has to know."""
+    told = {f"{each.path}: {each.words} ({each.rule})": each for each in merged.decisions if each.rule in rules}
+    for words, decision in told.items():
+        progress.notes.append(words)
+        soul.facts.record("conflict.resolved", path=decision.path, rule=decision.rule, words=decision.words)
 
 
 def _remember(soul: Soul, head: str | None, entries: dict[str, SeenEntry | None]) -> None:

@@ -83,6 +83,7 @@ def together(passes: list[sync.Outcome]) -> sync.Outcome:
         progress.merged += outcome.merged
         progress.written += outcome.written
         progress.lost += outcome.lost
+        progress.notes += [note for note in outcome.notes if note not in progress.notes]
     return replace(
         last,
         sentence=sync.sentence(progress, last.problem, len(last.pending)),
@@ -92,6 +93,7 @@ def together(passes: list[sync.Outcome]) -> sync.Outcome:
         lost=tuple(progress.lost),
         pushed=progress.pushed,
         fetched=any(outcome.fetched for outcome in passes),
+        notes=tuple(progress.notes),
     )
 
 

@@ -25,7 +25,7 @@ class Outcome:
     ending: for the cycle. outcome: ok, waiting, offline, refused, moved or disk. sentence: what was done, for people.
     recorded, merged, written, lost: paths. pushed: whether the remote took something. tip, remote_tip: ids.
     pending: unsettled and waiting paths. held: path → (rule, reason). problem: what stood in the way.
-    deadline: boottime at which a pending path may be ready.
+    deadline: boottime at which a pending path may be ready. notes: what a person has to know, beside all that.
     """
 
     ending: cycle.Ending
@@ -45,6 +45,7 @@ class Outcome:
     again: tuple[str, ...]
     deadline: float | None
     took: float
+    notes: tuple[str, ...] = ()
 
 
 def run(soul: Soul, order: Order) -> Outcome:
@@ -141,6 +142,7 @@ def _outcome(soul: Soul, progress: Progress) -> Outcome:
         tuple(sorted(progress.again)),
         progress.deadline,
         progress.took,
+        tuple(progress.notes),
     )
 
 

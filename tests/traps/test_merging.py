@@ -113,7 +113,9 @@ def test_one_name_on_two_machines_loses_no_section(laptop: Body, server: Body, f
     laptop.write(day, "# 2026-02-03 · laptop\n\n## 08:00 walked\n")
     copy.write(day, "# 2026-02-03 · laptop\n\n## 09:00 swam\n")
     laptop.sync()
-    copy.sync()
+    said = copy.sync()["sentence"]
+    assert "two machines share the name laptop" in said
+    assert any(one.get("rule") == "MERGE-9" for one in copy.events("conflict.resolved"))
     laptop.sync()
     server.sync()
     text = server.read(day) or ""
@@ -306,6 +308,17 @@ def test_a_file_regenerated_from_an_old_cache_drops_nothing_it_never_read(laptop
     found = server.entries(MEMORY)
     assert {f"number {number}" for number in range(60)} <= set(found)
     assert "written from a cache" in found and "born in Turku" not in found
+
+
+def test_an_identity_that_was_broken_is_mended_and_it_is_said(laptop: Body, server: Body) -> None:
+    """Trap 42; MERGE-5: an id that an agent changed is changed back, and nobody has to find out by himself."""
+    before = json.loads(laptop.read("agent.json") or "")
+    laptop.write("agent.json", json.dumps(before | {"id": "0" * 36, "mood": "calm"}, indent=2) + "\n")
+    said = laptop.sync()["sentence"]
+    server.sync()
+    after = json.loads(server.read("agent.json") or "")
+    assert (after["id"], after["mood"]) == (before["id"], "calm")
+    assert "identity" in said and "MERGE-5" in said
 
 
 def test_what_a_stale_writer_dropped_is_listed(laptop: Body, server: Body) -> None:
