@@ -29,8 +29,9 @@ def plain(hold: Withheld) -> tuple[Any, ...]:
 
 
 def recall(soul: Soul) -> dict[str, Withheld]:
-    """All of them, by path."""
-    return {path: Withheld(*words) for path, words in (soul.seen.recall(WITHHELD) or {}).items()}
+    """All of them, by path; one whose version is nowhere any more is an ordinary path."""
+    holds = {path: Withheld(*words) for path, words in (soul.seen.recall(WITHHELD) or {}).items()}
+    return {path: hold for path, hold in holds.items() if soul.repo.has(hold.commit)}
 
 
 def remember(soul: Soul, holds: Mapping[str, Withheld]) -> None:
@@ -43,11 +44,10 @@ def remember(soul: Soul, holds: Mapping[str, Withheld]) -> None:
 def worth_reading(soul: Soul, order: Order, paths: Iterable[str]) -> list[str]:
     """The changed paths without those withheld ones that nobody hinted at and whose time has not come."""
     holds, now = recall(soul), soul.clock.now()
-    wanted = order.now or order.hints is None
 
     def worth(path: str) -> bool:
         hold = holds.get(path)
-        return hold is None or wanted or path in (order.hints or ()) or hold.due(True, now)
+        return hold is None or order.now or soul.owed is None or path in soul.owed or hold.due(True, now)
 
     return [path for path in paths if worth(path)]
 

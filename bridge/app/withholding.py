@@ -76,11 +76,12 @@ def retry(soul: Soul, progress: Progress, push: Push, now: bool) -> None:
     now: a person asked for it. Raises as `push` does; what is refused is no error.
     """
     holds, head = withheld.recall(soul), soul.head()
-    if not holds or head is None or head != soul.seen.recall(REMOTE) or progress.held:
+    most = withhold.MOST_PUSHES - progress.tries
+    if not holds or head is None or head != soul.seen.recall(REMOTE) or progress.held or most < 1:
         return
     due, done = [], []
     for path in sorted(holds.keys() & progress.apart.keys()):
-        hold, (merged, changes, lost) = holds[path], _wanted(soul, progress, [path])
+        hold, (merged, changes, lost) = holds[path], _wanted(soul, progress, {path: holds[path]})
         if not changes and not lost:
             done.append(path)
             continue
@@ -94,7 +95,6 @@ def retry(soul: Soul, progress: Progress, push: Push, now: bool) -> None:
     if not due:
         return
     refusal, trials = Refusal(tuple(due), again=True), list[Trial]()
-    most = max(1, withhold.MOST_PUSHES - progress.tries)
     while isinstance(step := withhold.decide(refusal, trials, most), withhold.Try):
         trials.append(_offer(soul, progress, push, step.paths))
     if step is not None:
@@ -151,9 +151,8 @@ def _rebuild(soul: Soul, intent: dict[str, Any]) -> None:
     if soul.repo.tip(MAIN) != commit:
         advance(soul, head, commit)
     holds = {path: Withheld(*plain) for path, plain in intent["held"].items()}
-    for path, hold in holds.items():
-        keep(soul, hold.commit)
-        soul.facts.record("file.held", path=path, rule=withheld.RULE, reason=hold.reason)
+    for kept in {hold.commit for hold in holds.values()}:
+        keep(soul, kept)
     with soul.seen.transaction():
         soul.seen.remember(KNOWN, commit)
         withheld.remember(soul, withheld.recall(soul) | holds)
@@ -188,11 +187,11 @@ def _offer(soul: Soul, progress: Progress, push: Push, paths: Collection[str]) -
     """Offer withheld paths on top of main; once the server took them, they are on main."""
     head = soul.head() or ""
     tree = soul.tree_of(head)
-    _, changes, lost = _wanted(soul, progress, paths)
+    holds = {path: hold for path, hold in withheld.recall(soul).items() if path in paths}
+    _, changes, lost = _wanted(soul, progress, holds)
     if changes or lost:
         new = any(path in progress.apart and progress.apart[path].changed for path in paths)
-        holds = withheld.recall(soul)
-        time = int(soul.clock.now()) if new else max(holds[path].time for path in paths)
+        time = int(soul.clock.now()) if new else max(hold.time for hold in holds.values())
         words = describe(soul, tree, changes) if changes else "keep " + withhold.paths_of(paths)
         own = bodies.path(soul.body)
         rider: Changes = {} if own in changes or being_written(soul, own) or not new else {own: beat(soul, tree)}
@@ -228,23 +227,22 @@ def _hold(soul: Soul, progress: Progress, found: Hold, words: str, trials: list[
     holds, now = withheld.recall(soul), soul.clock.now()
     for path in (found.proven | found.doubtful) & holds.keys():
         said = next((trial.words for trial in reversed(trials) if path in trial.paths and not trial.accepted), words)
-        merged, changes, _ = _wanted(soul, progress, [path])
+        merged, changes, _ = _wanted(soul, progress, {path: holds[path]})
         mark = withhold.mark(_file(soul, changes, merged, path))
         sure = path in found.proven
         holds[path] = holds[path].again(now, mark, withhold.reason(said or holds[path].reason), sure, asked)
+        soul.facts.record("file.held", path=path, rule=withheld.RULE, reason=holds[path].reason)
     withheld.remember(soul, holds)
     progress.held |= found.proven | found.doubtful
     if progress.held:
-        progress.notes.append(f"the server refuses {withhold.paths_of(progress.held)}, which is held")
+        progress.notes.append(f"held, for the server refuses it: {withhold.paths_of(progress.held)}")
 
 
-def _wanted(soul: Soul, progress: Progress, paths: Collection[str]) -> tuple[Merged, Changes, tuple[Lost, ...]]:
+def _wanted(soul: Soul, progress: Progress, side: dict[str, Withheld]) -> tuple[Merged, Changes, tuple[Lost, ...]]:
     """Withheld paths brought into main: the merge, what main changes by it, versions that lost and are not kept yet."""
     head = soul.head() or ""
-    holds = withheld.recall(soul)
-    side = {path: holds[path] for path in paths}
     merged = _joined(soul, side, _locals(soul, progress, side), head)
-    dropped = [lost for path in paths for lost in _dropped(soul, progress, path, head)]
+    dropped = [lost for path in side for lost in _dropped(soul, progress, path, head)]
     lost = tuple(
         version
         for version in dict.fromkeys(merged.lost + tuple(dropped))
