@@ -25,6 +25,7 @@ class Story:
     added: set[str] = field(default_factory=set)
     deleted: set[str] = field(default_factory=set)
     recorded: set[tuple[str, str]] = field(default_factory=set)
+    forgot: set[str] = field(default_factory=set)
     number: int = 0
 
     def step(self) -> None:
@@ -43,9 +44,10 @@ class Story:
         self.added.add(text)
 
     def delete(self, body: Body) -> None:
-        """The agent forgets something it has read."""
+        """The agent forgets something it has read, never so much between two passes that it would wait (GUARD-2)."""
         found = body.entries(MEMORY)
-        if found:
+        if len(found) > 2 and body.name not in self.forgot:
+            self.forgot.add(body.name)
             self.deleted.add(found.pop(self.chance.randrange(len(found))))
             body.rename_over(MEMORY, entries(*found))
 
@@ -78,6 +80,7 @@ class Story:
         """A pass, after which what stood there is in history for ever."""
         before = {path: body.read(path) for path in NOTES}
         assert body.sync()["outcome"] in ("ok", "moved")
+        self.forgot.discard(body.name)
         self.recorded |= {(path, content) for path, content in before.items() if content}
 
     def sync_offline(self, body: Body) -> None:
