@@ -15,8 +15,7 @@ from tests.simulation.world import MAIN, Broken, SimBody, World
 
 def at_rest(world: World) -> None:
     """Raises Broken with the first thing that does not hold."""
-    _agree(world)
-    _nobody_waits(world)
+    settled(world)
     if not world.took_theirs:
         # A person gave up what the remote had lost; it is in history only.
         _memories(world)
@@ -24,6 +23,12 @@ def at_rest(world: World) -> None:
     _identity(world)
     _last_words(world)
     _commits(world)
+
+
+def settled(world: World) -> None:
+    """All agree, nobody waits, and nothing is left to do."""
+    _agree(world)
+    _nobody_waits(world)
     _quiet(world)
 
 

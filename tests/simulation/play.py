@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from bridge.app import accepting
 from bridge.core.errors import SoulError
-from tests.simulation import agent, faults, oracle
+from tests.simulation import agent, duels, faults, oracle
 from tests.simulation.agent import DEEDS
 from tests.simulation.script import Script, Step
 from tests.simulation.world import Broken, SimBody, World
@@ -24,6 +24,10 @@ def play(script: Script, trace: Callable[[str], None] = lambda line: None) -> Wo
     heal(world)
     rest(world)
     oracle.at_rest(world)
+    if script.seed % 3 == 0:
+        trace("— two bodies change the same things at once")
+        duels.fight(world, rest)
+        oracle.settled(world)
     return world
 
 

@@ -144,7 +144,11 @@ class World:
         whole = body.fresh or words.get("look", "full") == "full" or ".gitignore" in body.hints
         hints = None if whole else frozenset(body.hints)
         order = Order(
-            hints, bool(words.get("waive")), bool(words.get("now")), bool(words.get("remote", True)), publish=True
+            hints,
+            bool(words.get("waive")),
+            bool(words.get("now")),
+            bool(words.get("remote", True)),
+            bool(words.get("publish", True)),
         )
         body.going = Going([(at, nested) for at, nested in words.get("between", ())], words.get("crash"))
         self.steps = steps
