@@ -91,11 +91,11 @@ def _put_back(soul: Soul, progress: Progress, path: str, hold: Withheld) -> None
 def let_go(soul: Soul, progress: Progress, paths: Collection[str]) -> None:
     """Main has what these paths hold now: they are like all others again. Within a transaction of the caller's."""
     remember(soul, {path: hold for path, hold in recall(soul).items() if path not in paths})
-    soul.watching = plan.finished(soul.watching, paths)
     for path in paths:
         apart = progress.apart.pop(path, None)
         if apart is None or not apart.changed:
-            continue
+            continue  # what is still going on in the working file stays watched
+        soul.watching = plan.finished(soul.watching, [path])
         soul.seen.put(path, apart.entry)
         if apart.entry is not None and apart.entry.racy:
             soul.watching = plan.again(soul.watching, [path])
