@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from bench import at_work, souls
 from bench.measure import NotSeen, now, repeated, sleep, timed
 from bench.results import Results
@@ -12,6 +14,7 @@ from bridge.app.soul import Order, Soul
 RECORD = "pass: {} changed, the watcher told which"
 REPORT = "… and its status"
 PUBLISH = "… and its push"
+LATER = "… and the look at it two seconds later, with git's index"
 TAKE = "pass: {} changed elsewhere, fetched and written"
 FULL = "full look, nothing changed"
 FIRST = "first pass after a start"
@@ -36,6 +39,7 @@ def _soul(world: World, results: Results, made: souls.Made) -> None:
     smallest = who(world.sizes.notes[0], world.sizes.commits[0])
     line = world.network.name
     with at_work.opened(made.body) as soul:
+        soul.limits = replace(soul.limits, settle=0.0)
         results.add(FIRST, name, line, "ms", [timed(lambda: _pass(soul, None)) * 1000], than=smallest)
         looks = repeated(min(3, world.sizes.many), lambda: _pass(soul, None))
         results.add(FULL, name, line, "ms", [each * 1000 for each in looks], than=smallest)
@@ -49,7 +53,7 @@ def _changed(
     reporter, place = at_work.reporter(made.body), made.body.home / "state" / "kaoru" / "status.json"
     life = _Life(soul)
     times = min(world.sizes.many, 10 if changed == 1 else 3)
-    found: dict[str, list[float]] = {RECORD: [], REPORT: [], PUBLISH: [], TAKE: []}
+    found: dict[str, list[float]] = {RECORD: [], REPORT: [], PUBLISH: [], LATER: [], TAKE: []}
     for number in range(times):
         paths = frozenset(_write(made, changed, number))
         began = now()
@@ -60,9 +64,11 @@ def _changed(
         life.life.note(outcome, None)
         found[REPORT].append(timed(lambda: status.write(place, reporter.document(life.life))) * 1000)
         found[PUBLISH].append(timed(lambda: _pushed(soul)) * 1000)
+        sleep(AGED)
+        found[LATER].append(timed(lambda: _pass(soul, frozenset())) * 1000)
         souls.advance(world.server.path(made.repo), [souls.note(each) for each in range(changed)])
         found[TAKE].append(timed(lambda: _taken(soul, changed)) * 1000)
-        sleep(AGED if world.sizes.name != "smoke" else 0)
+        sleep(AGED)
         _pass(soul, frozenset())
     for case, samples in found.items():
         title = case.format(f"{changed:,}")
@@ -87,19 +93,19 @@ def _write(made: souls.Made, changed: int, version: int) -> list[str]:
 
 
 def _pass(soul: Soul, hints: frozenset[str] | None) -> sync.Outcome:
-    outcome = sync.run(soul, Order(hints, waive=True, now=True, remote=False, publish=False))
+    outcome = sync.run(soul, Order(hints, now=True, remote=False, publish=False))
     if outcome.problem is not None:
         raise NotSeen(str(outcome.problem))
     return outcome
 
 
 def _pushed(soul: Soul) -> None:
-    outcome = sync.run(soul, Order(frozenset(), waive=True, remote=False, publish=True))
+    outcome = sync.run(soul, Order(frozenset(), remote=False, publish=True))
     if not outcome.pushed:
         raise NotSeen(f"not pushed: {outcome.sentence}")
 
 
 def _taken(soul: Soul, changed: int) -> None:
-    outcome = sync.run(soul, Order(frozenset(), waive=True, now=True, remote=True))
+    outcome = sync.run(soul, Order(frozenset(), now=True, remote=True))
     if len(outcome.written) != changed:
         raise NotSeen(f"wrote {len(outcome.written)} paths of {changed}: {outcome.sentence}")
