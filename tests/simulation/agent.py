@@ -123,10 +123,12 @@ def grip(world: World, body: SimBody, path: str) -> None:
 
 @deed
 def late(world: World, body: SimBody, path: str, text: str) -> None:
-    """It writes at last, as long as its file is kept anywhere."""
+    """It writes at last. Two seconds after its file left its name is later than such a writer can be (GUARD-4)."""
     inode = body.grips.get(path)
     where = _place_of(body, inode) if inode is not None else None
     if inode is None or where is None:
+        return
+    if body.tree._files.get(where) is not inode and body.clock.now() - inode.ctime_ns / 1e9 > 1.9:
         return
     before = inode.content
     more = f"\n§\n{text}\n" if layout.is_memory(where) else f"{text}\n"
