@@ -7,6 +7,7 @@ they were lost.
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 
 from bridge.app.soul import MAIN
@@ -17,6 +18,9 @@ from bridge.core.ports import Repo
 DAYS = 90
 SHORT = 12  # hex digits of an id
 SKEWED = 7 * 86400.0  # seconds by which a commit may be older than one it follows
+MOST = 5_000  # lost versions that are listed; a message of one commit could claim more than anybody reads
+ALL_OLD = 500  # so many older commits one after the other end the search; one with a false time hides nothing
+_ID = re.compile(r"[0-9a-f]{%d}" % SHORT)
 CLOSING = (commits.RESTORED, commits.DISMISSED)
 
 
@@ -71,13 +75,16 @@ def _walk(repo: Repo, head: str, since: str | None, now: float) -> Known:
     oldest = now - DAYS * 86400
     closed: set[str] = set()
     found: dict[str, Conflict] = {}
+    old = 0
     for commit in repo.log(head, since):
-        if commit.time < oldest - SKEWED:
+        old = old + 1 if commit.time < oldest - SKEWED else 0
+        if old > ALL_OLD:
             break
-        closed |= {value for key, value in commits.trailers(commit.message) if key in CLOSING}
+        facts = commits.trailers(commit.message)
+        closed |= {value for key, value in facts if key in CLOSING and _ID.fullmatch(value)}
         for blob, path in commits.lost_trailers(commit.message) if commit.time >= oldest else ():
             id = identify(blob, path)
-            if id not in closed and id not in found and repo.has(blob):
+            if len(found) < MOST and id not in closed and id not in found and repo.has(blob):
                 found[id] = Conflict(id, path, commit.body, commit.time, commit.oid, blob)
     return Known(head, tuple(found.values()), frozenset(closed))
 

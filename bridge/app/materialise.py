@@ -76,12 +76,13 @@ def _bring(soul: Soul, order: Order, progress: Progress, tree: str, done: str, l
     """Carry it out from the tree `done`; `left` then holds what later passes have to try. False: nothing changed."""
     wanted = {path: soul.repo.entry(tree, path) for path in left.union(soul.repo.diff(done, tree))}
     unplaced = {path: why for path, file in wanted.items() if (why := _unplaceable(path, file)) is not None}
+    # What is not looked at now is as it was: as unsafe as before.
+    soul.unplaced = {path: why for path, why in soul.unplaced.items() if path not in wanted} | unplaced
     wanted = {
         path: file
         for path, file in wanted.items()
         if path not in unplaced and (path in progress.back or _differs(soul, path, file))
     }
-    soul.unplaced = {path: why for path, why in soul.unplaced.items() if soul.repo.entry(tree, path)} | unplaced
     aside = _aside(soul, order, progress, wanted)
     ready = {path: wanted[path] for path in sorted(wanted.keys() - aside, key=lambda path: _turn(path, wanted[path]))}
     if ready:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import struct
+import time
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from tests.real.fleet import git
 
 KINDS = {"commit": 1, "tree": 2, "blob": 3, "tag": 4, "ofs": 6, "ref": 7}
 MAIN = "refs/heads/main"
-_times = itertools.count(1_767_300_000)
+_times = itertools.count(int(time.time()) - 5_000)
 
 Row = tuple[str, bytes, str]  # mode, name, id
 
@@ -101,13 +102,13 @@ class Forge:
         tree: str,
         message: bytes = b"hostile (mallory)\n",
         author: bytes = b"Kaoru (mallory) <kaoru@mallory.local>",
-        time: int | None = None,
+        at: int | None = None,
         more: bytes = b"",
     ) -> str:
         """A commit on top of main with this tree, as its new tip."""
-        time = next(_times) if time is None else time
+        at = next(_times) if at is None else at
         head = b"tree %s\nparent %s\nauthor %s %d +0000\ncommitter %s %d +0000\n%s" % (
-            tree.encode(), self.tip().encode(), author, time, author, time, more,
+            tree.encode(), self.tip().encode(), author, at, author, at, more,
         )  # fmt: skip
         return self.raw_commit(head + b"\n" + message)
 

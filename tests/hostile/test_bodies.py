@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -15,7 +16,7 @@ from tests.hostile.forge import Forge
 from tests.real.fleet import git
 
 ACTS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
-EMPTY = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+_numbers = itertools.count()
 SEPARATORS = 1_000_000
 
 
@@ -48,7 +49,7 @@ def forge(ground: Ground) -> Forge:
 
 def met(body: Bounded, note: str) -> None:
     """One pass after the hostile commit, while the agent writes: it completes, and the agent's word is published."""
-    body.write(f"notes/{note}.md", f"# {note}\n")
+    body.write(f"notes/{note}.md", f"# {note}\n{next(_numbers)}\n")
     answer = body.sync()
     assert answer["outcome"] == "ok" and answer["pushed"], answer
     assert answer["tip"] == body.tip()
@@ -78,15 +79,15 @@ def test_no_head_or_message_of_a_commit_stops_or_deceives_anybody(body: Bounded,
         b"Lost: %s %s\n" % (evil, path)
         for path in (b".git/config", b"../../outside", b'"notes/\\033[2J.md"', b"/etc/passwd", b"fine/lost.md")
     )
-    many = b"".join(b"Lost: %s n%d.md\n" % (evil, number) for number in range(20_000))
+    many = b"".join(b"Lost: %s n%d.md\n" % (evil, number) for number in range(6_000))
     commits: list[dict[str, bytes | int]] = [
         {"author": b"A" * 200_000 + b"\x1b[2J \xe2\x80\xae(laptop) <<>> <"},
         {"author": b""},
         {"author": b"(((((" * 1_000},
         {"author": b"\xff\xfe\x00(mallory)"},
-        {"time": 10**17},
-        {"time": 2**64 + 5},
-        {"time": -(10**10)},
+        {"at": 10**17},
+        {"at": 2**64 + 5},
+        {"at": -(10**10)},
         {"message": b"\x1b[2J\x1b]0;owned\x07" + b"m" * (20 << 20)},
         {"message": b""},
         {"message": b"subject\xe2\x80\xae (mallory)\n\n" + facts},
@@ -95,7 +96,7 @@ def test_no_head_or_message_of_a_commit_stops_or_deceives_anybody(body: Bounded,
         {"message": b"x\n", "more": b"encoding punycode\nencoding idna\ngpgsig -----BEGIN\n \x1b[2J\n"},
     ]
     for number, how in enumerate(commits):
-        forge.write({f"heads/{number}.md": f"{number}\n"}, **how)  # type: ignore[arg-type]
+        forge.write({f"heads/{number}.md": f"{number}\n", "heads/evil.md": "evil\n"}, **how)  # type: ignore[arg-type]
     met(body, "heads")
     assert [body.read(f"heads/{number}.md") for number in range(len(commits))] == [
         f"{number}\n" for number in range(len(commits))
@@ -106,10 +107,10 @@ def test_no_head_or_message_of_a_commit_stops_or_deceives_anybody(body: Bounded,
 def test_a_forged_fact_brings_nothing_to_an_unsafe_place(body: Bounded) -> None:
     """TREE-7: a lost version can be brought back only to where a file may stand."""
     listed = {one["path"]: one["id"] for one in body.json("conflicts")}
-    assert "fine/lost.md" in listed
-    for path in (".git/config", "notes/\x1b[2J.md"):
-        if path in listed:
-            assert body.json("restore", listed[path], code=3)["error"]["rule"] == "TREE-7"
+    assert listed.keys() >= {"fine/lost.md", ".git/config", "notes/\x1b[2J.md"}
+    assert not {"../../outside", "/etc/passwd"} & listed.keys()
+    for path, rule in ((".git/config", "TREE-7"), ("notes/\x1b[2J.md", "TREE-6")):
+        assert body.json("restore", listed[path], code=3)["error"]["rule"] == rule
     assert body.json("restore", listed["fine/lost.md"])["paths"] == ["fine/lost.md"]
     assert body.read("fine/lost.md") == "evil\n"
 
@@ -258,14 +259,17 @@ def test_files_that_became_something_else_are_held_and_come_back(body: Bounded, 
         ("120000", b".gitignore", forge.blob("/etc/passwd")),
     )
     body.write("elsewhere/mine.md", "mine\n")
-    assert body.sync()["outcome"] == "ok"
+    assert body.sync("--now")["outcome"] == "ok"
+    assert body.held()["SOUL.md"] == body.held()["journal"] == body.held()["memories"] == "TREE-6"
     assert not [path for path in below(body.soul) if (body.soul / path).is_symlink()]
     assert sorted(os.listdir(outside)) == ["MEMORY.md"] and (outside / "MEMORY.md").read_text() == "kept\n"
     forge.add(*[row for row in good if row[1] in (b"SOUL.md", b"memories", b".gitignore", b"journal", b"notes")])
     rows = [row for row in good if row[1] == b"bodies"]
     forge.add(*rows)
     met(body, "back")
-    assert (body.soul / "memories/MEMORY.md").is_file()
+    assert (body.soul / "memories/MEMORY.md").is_file() and (body.soul / "SOUL.md").is_file()
+    assert not {"SOUL.md", "journal", "memories", ".gitignore"} & body.held().keys()
+    assert body.git("status", "--porcelain", "--", "SOUL.md", "journal", "memories", ".gitignore") == ""
 
 
 def test_rules_for_git_are_content_and_nothing_else(body: Bounded, forge: Forge, tmp_path: Path) -> None:
