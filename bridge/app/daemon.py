@@ -16,7 +16,7 @@ from bridge.app.inbox import Inbox, Notes, Request
 from bridge.app.life import LOCAL, Life
 from bridge.app.soul import Order
 from bridge.core import cycle
-from bridge.core.errors import Refused, SoulError, Transient
+from bridge.core.errors import Moved, Refused, SoulError, Transient
 
 GATHER = 0.03  # seconds to wait after a first hint: a burst of writes is one pass
 UPKEEP = 60.0  # seconds between looks, when it is quiet, at whether the repository wants to be put together
@@ -160,8 +160,9 @@ class Daemon:
         """Housekeeping when nothing else is to be done; that it cannot be done is told, and stops nothing."""
         self._upkeep = ()
         try:
+            let_go(self._soul)
             self._soul.repo.maintain()
-        except (Transient, Refused) as error:
+        except (Moved, Transient, Refused) as error:
             self._upkeep = (error.message,)
 
     def _sync(self, asked: list[Request]) -> None:

@@ -9,6 +9,8 @@ from bridge.core.model import Presence
 
 INDEXED = "indexed"  # remembered: the tree that git's index was last brought to
 
+KEPT = "kept"  # remembered: since when each ref below publish.KEEP was seen
+KEPT_FOR = 30 * 86400.0  # seconds
 ABSENCES = {
     Presence.MISSING: "the checkout is missing",
     Presence.EMPTY: "the checkout is empty",
@@ -76,3 +78,16 @@ def keep(soul: Soul, commit: str) -> None:
     name = publish.KEEP + commit
     if soul.repo.tip(name) is None:
         soul.repo.move(name, None, commit)
+
+
+def let_go(soul: Soul) -> None:
+    """Kept commits go after 30 days: by then somebody would have missed them (DESIGN, Three trees)."""
+    now = soul.clock.now()
+    since: dict[str, float] = soul.seen.recall(KEPT) or {}
+    found = soul.repo.refs(publish.KEEP)
+    left = {name: min(since.get(name, now), now) for name in found}
+    for name in [name for name, at in left.items() if now - at > KEPT_FOR]:
+        soul.repo.move(name, found[name], None)
+        del left[name]
+    if left != since:
+        soul.seen.remember(KEPT, left or None)
