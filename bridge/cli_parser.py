@@ -64,7 +64,8 @@ def _run(parser: argparse.ArgumentParser) -> None:
 
 def _sync(parser: argparse.ArgumentParser) -> None:
     _agent(parser)
-    parser.add_argument("--now", action="store_true", help="also end the waits of suspicious mass deletions")
+    ends = "also end the waits of suspicious mass deletions, and offer again what the server refused"
+    parser.add_argument("--now", action="store_true", help=ends)
 
 
 def _events(parser: argparse.ArgumentParser) -> None:

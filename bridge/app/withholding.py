@@ -55,10 +55,11 @@ def withhold_from(soul: Soul, progress: Progress, push: Push, refused: Refused) 
     riders = _riders(soul, known, head, changes)
     paths = tuple(sorted(changes.keys() - riders.keys()))
     merges = known is not None and any(len(commit.parents) > 1 for commit in soul.repo.log(head, known))
-    refusal = Refusal(paths, refused.message, merges, frozenset(withheld.recall(soul)))
+    flat = list(soul.repo.info(head).parents) == ([known] if known else [])
+    refusal = Refusal(paths, refused.message, flat, merges, frozenset(withheld.recall(soul)))
     trials: list[Trial] = []
     most = withhold.MOST_PUSHES - progress.tries
-    while isinstance(step := withhold.decide(refusal, trials, most) if paths else None, withhold.Try):
+    while isinstance(step := withhold.decide(refusal, trials, most), withhold.Try):
         if any(trial.accepted for trial in trials):
             trials.append(_offer(soul, progress, push, step.paths))
         else:

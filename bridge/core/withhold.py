@@ -26,12 +26,14 @@ SHOWN = 200  # characters of the server's words that stand as a reason
 class Refusal:
     """What was refused. paths: suspects, this body's own registry entry not among them. words: the server's.
 
-    merges: merge commits were among what was refused, which may have been the reason. known: paths that were refused
-    before. again: these paths are held already and are tried once more; the rest is published.
+    flat: it was one commit on the remote tip, so that the paths alone were the reason. merges: merge commits were among
+    what was refused, which may have been the reason. known: paths that were refused before. again: these paths are held
+    already and are tried once more; the rest is published.
     """
 
     paths: tuple[str, ...]
     words: str = ""
+    flat: bool = True
     merges: bool = False
     known: frozenset[str] = frozenset()
     again: bool = False
@@ -83,6 +85,9 @@ def _search(refusal: Refusal, proven: set[str]) -> Generator[tuple[str, ...], Tr
     """Ask for one trial after the other."""
     if refusal.again:
         yield from _parts(refusal, proven, (), refusal.paths, True)
+    elif not refusal.paths and not refusal.flat:
+        # What the server minds was taken back again: it is in a commit that nobody else needs.
+        yield ()
     elif not refusal.merges or (yield ()).accepted:
         yield from _parts(refusal, proven, refusal.paths, (), refusal.merges)
 
@@ -93,17 +98,21 @@ def _parts(
     """Parts of what was refused, ever smaller.
 
     group: refused together (`sure`), or what is left of a refused group whose rest was accepted. rest: not tried yet.
-    accepted: some push was.
+    blame: whom the words of that refusal name; they prove it (`flat`) where nothing but paths was refused. accepted:
+    some push was.
     """
-    words, sure = refusal.words, True
+    blame, flat = named(refusal.words, group) | refusal.known, refusal.flat
+    sure = flat
     while group or rest:
         if not group:
             trial = yield rest
-            group, rest, words, sure = (() if trial.accepted else rest), (), trial.words, True
+            group, rest, flat, sure = (() if trial.accepted else rest), (), True, True
+            blame = named(trial.words, group)
             continue
-        kept, out, blamed = _split(group, named(words, group) | refusal.known.intersection(group))
+        kept, out, proof = _split(group, blame)
+        proof = proof and flat
         if accepted and not kept:
-            if sure or blamed or not (yield group).accepted:
+            if sure or proof or not (yield group).accepted:
                 proven.update(group)
             group = ()
             continue
@@ -112,19 +121,20 @@ def _parts(
             return
         accepted = True
         if not trial.accepted:
-            group, rest, words, sure = kept, rest + out, trial.words, True
-        elif blamed:
+            group, rest, flat, sure = kept, rest + out, True, True
+            blame = named(trial.words, kept)
+        elif proof:
             proven.update(out)
             group = ()
-        elif kept:
-            group, sure = out, False
+        else:
+            group, sure, blame = out, sure and not kept, frozenset()
 
 
 def _split(group: tuple[str, ...], blamed: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
     """A group without its suspects, and those: who is blamed, else the second half. Whether somebody is blamed."""
     out = tuple(path for path in group if path in blamed) or group[len(group) // 2 :]
     left = set(out)
-    return tuple(path for path in group if path not in left), out, bool(blamed)
+    return tuple(path for path in group if path not in left), out, not left.isdisjoint(blamed)
 
 
 def named(words: str, paths: Iterable[str]) -> frozenset[str]:

@@ -88,6 +88,24 @@ def test_merge_commits_are_tried_in_their_form_first() -> None:
     assert found == Hold(frozenset({"notes/01.md"}), frozenset()) and trials[0].paths == frozenset()
 
 
+def test_what_was_taken_back_again_leaves_nobody_to_suspect() -> None:
+    """REPO-8: a clean end is published without what led to it; a registry entry alone is not tried twice."""
+    found, trials = run(Refusal((), "no", flat=False), minding())
+    assert found == Hold(frozenset(), frozenset()) and [trial.paths for trial in trials] == [frozenset()]
+    assert run(Refusal((), "no", flat=False), lambda pushed: "no")[0] is None
+    assert run(Refusal((), "no"), minding()) == (None, [])
+
+
+def test_where_more_than_paths_was_refused_words_only_say_where_to_look() -> None:
+    """REPO-8: what they name may be an older version, so it is offered by itself before it is held."""
+    found, trials = run(Refusal(PATHS, "secret in notes/07.md", flat=False), minding())
+    assert found == Hold(frozenset(), frozenset()) and len(trials) == 2
+    found, _ = run(Refusal(PATHS, "secret in notes/07.md and notes/08.md", flat=False), minding("notes/08.md"))
+    assert found == Hold(frozenset({"notes/08.md"}), frozenset())
+    found, _ = run(Refusal(PATHS[:1], "no", flat=False), minding())
+    assert found == Hold(frozenset(), frozenset())
+
+
 def test_what_only_all_together_was_too_much_is_published_in_parts() -> None:
     """REPO-8: a limit on the size of a push holds nobody."""
     found, _ = run(Refusal(PATHS[:8], "too large"), lambda pushed: "too large" if len(pushed) > 4 else "")
@@ -119,14 +137,15 @@ def test_without_a_push_left_nothing_is_known() -> None:
     st.booleans(),
     st.booleans(),
     st.booleans(),
+    st.booleans(),
 )
 def test_nothing_guilty_is_published_and_nothing_innocent_is_proven(
-    paths: set[str], guilty: set[str], names: bool, merges: bool, again: bool
+    paths: set[str], guilty: set[str], names: bool, flat: bool, merges: bool, again: bool
 ) -> None:
     """REPO-8: at most 12 pushes, and every path is published or held."""
     assume(again or guilty & paths)
     server = minding(*guilty, names=names)
-    refusal = Refusal(tuple(sorted(paths)), server(frozenset(paths)) or "no", merges=merges, again=again)
+    refusal = Refusal(tuple(sorted(paths)), server(frozenset(paths)) or "no", flat, merges, again=again)
     found, trials = run(refusal, server)
     assert len(trials) <= withhold.MOST_PUSHES and found is not None
     published = {path for trial in trials if trial.accepted for path in trial.paths}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from bridge.app import repairing
 from bridge.core.model import CheckoutState
-from bridge.fakes.remote import accept
-from bridge.fakes.repo import FakeRepo
 from tests.simulation.agent import deed, doubt
 from tests.simulation.world import MAIN, SimBody, World
 
@@ -38,22 +36,6 @@ def read_only(world: World, body: SimBody) -> None:
 def drop_answers(world: World, body: SimBody, count: int) -> None:
     """Pushes arrive and nobody says so."""
     body.remote.drops = count
-
-
-@deed
-def scan(world: World, body: SimBody, yes: bool) -> None:
-    """The server refuses, or takes again, what holds a secret."""
-    world.scanned = True
-    for each in world.bodies:
-        each.remote.hook = _no_secrets if yes else accept
-
-
-def _no_secrets(server: FakeRepo, expected: str | None, new: str) -> str:
-    for commit in server.log(new, expected):
-        for _, file in server.files(commit.tree):
-            if b"SECRET" in server.read(file.oid):
-                return "a secret was found"
-    return ""
 
 
 @deed

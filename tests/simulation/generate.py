@@ -53,7 +53,7 @@ class Maker:
         if self.random.random() < 0.15:
             steps.append(["alone", self.number()])
         if self.scanner:
-            steps.append(["scan", 0, True])
+            steps.append(["scan", 0, True, self.random.random() < 0.5])
         if self.random.random() < 0.7:
             for number in range(self.bodies):
                 steps += [["pass", number, {}], ["advance", 3.0], ["pass", number, {}]]
@@ -178,7 +178,7 @@ class Maker:
         if self.backups and self.random.random() < 0.1:
             return ["roll_back", 0, self.random.randint(1, 3)]
         if self.scanner and self.random.random() < 0.3:
-            return ["scan", 0, self.random.random() < 0.7]
+            return ["scan", 0, self.random.random() < 0.7, self.random.random() < 0.5]
         return self.random.choice(
             (
                 ["offline", number],

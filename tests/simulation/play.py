@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from bridge.app import accepting
 from bridge.core.errors import SoulError
-from tests.simulation import agent, duels, faults, oracle
+from tests.simulation import agent, duels, faults, oracle, scanner
 from tests.simulation.agent import DEEDS
 from tests.simulation.script import Script, Step
 from tests.simulation.world import Broken, SimBody, World
@@ -22,6 +22,11 @@ def play(script: Script, trace: Callable[[str], None] = lambda line: None) -> Wo
         trace(str(step))
         take(world, step)
     heal(world)
+    if scanner.may_rest(world):
+        rest(world)
+        scanner.at_rest(world)
+    if world.scanned:
+        scanner.scan(world, world.bodies[0], False)
     rest(world)
     oracle.at_rest(world)
     if script.seed % 3 == 0:
@@ -46,10 +51,9 @@ def take(world: World, step: Step) -> None:
 
 
 def heal(world: World) -> None:
-    """Every fault ends: networks, disks, people's work, open files, hidden directories, what is nobody's to write."""
+    """Every fault ends but what the server minds: networks, disks, people's work, open files, hidden directories, what
+    is nobody's to write."""
     world.trace("— everything heals")
-    if world.scanned:
-        faults.scan(world, world.bodies[0], False)
     for body in world.bodies:
         faults.online(world, body)
         faults.full(world, body, False)
@@ -79,8 +83,8 @@ def _moved(world: World, body: SimBody, number: int) -> bool:
     """One more pass; whether anything came of it."""
     look = "hints" if world.script.hinted and number % 100 != 50 else "full"
     before = body.repo.tip("refs/heads/main"), dict(body.tree.paths())
-    # A person lets what was refused go, now that it may.
-    now = world.scanned and any(rule == "REPO-8" for rule, _ in body.soul.watching.held.values())
+    # A person lets what was refused go, once it may.
+    now = not world.scanning and any(rule == "REPO-8" for rule, _ in body.soul.watching.held.values())
     world.run(body, {"look": look, "now": now}, lambda step: None)
     outcome = body.outcome
     if outcome is None:
