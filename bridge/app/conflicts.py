@@ -20,7 +20,7 @@ SHORT = 12  # hex digits of an id
 SKEWED = 7 * 86400.0  # seconds by which a commit may be older than one it follows
 MOST = 5_000  # lost versions that are listed; a message of one commit could claim more than anybody reads
 ALL_OLD = 500  # so many older commits one after the other end the search; one with a false time hides nothing
-_ID = re.compile(r"[0-9a-f]{%d}" % SHORT)
+_ID = re.compile(rf"[0-9a-f]{{{SHORT}}}")
 CLOSING = (commits.RESTORED, commits.DISMISSED)
 
 
