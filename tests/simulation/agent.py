@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from bridge.core import entries, identity, layout
-from bridge.core.model import File
 from bridge.fakes.files import Inode
 from tests.simulation.ledger import told
-from tests.simulation.script import Step
-from tests.simulation.world import MAIN, Broken, SimBody, World
+from tests.simulation.world import MAIN, SimBody, World
 
 Deed = Callable[..., None]
 DEEDS: dict[str, Deed] = {}
@@ -75,7 +72,7 @@ def delete(world: World, body: SimBody, path: str) -> None:
     body.tree.agent_delete(path)
     _unknown_yet(world, body, path, before, None)
     if layout.is_required(path) or layout.is_fixed(path):
-        _comes_back(world, body, path, before)
+        comes_back(world, body, path, before)
     else:
         world.ledger.changed(body.name, path, before, None)
 
@@ -84,7 +81,7 @@ def delete(world: World, body: SimBody, path: str) -> None:
 def move(world: World, body: SimBody, old: str, new: str) -> None:
     """A file under another name; where one of the new name is, nothing happens."""
     before = body.tree.agent_read(old)
-    if before is None or body.tree.agent_read(new) is not None or not _free(body, new):
+    if before is None or body.tree.agent_read(new) is not None or not free(body, new):
         return
     body.tree.agent_rename(old, new)
     sure = layout.is_memory(old) or not old.startswith("notes/shared")
@@ -154,128 +151,6 @@ def chmod(world: World, body: SimBody, path: str, executable: bool) -> None:
 
 
 @deed
-def vanish(world: World, body: SimBody, path: str) -> None:
-    """A file is gone, not because anybody wanted it; it may come back."""
-    content = body.tree.agent_read(path)
-    if content is None:
-        return
-    body.vanished[path] = content
-    body.tree.agent_delete(path)
-    if layout.is_required(path) or layout.is_fixed(path):
-        _comes_back(world, body, path, content)
-    else:
-        doubt(world, body, path, content)
-        world.ledger.last.pop((body.name, path), None)
-
-
-@deed
-def wipe(world: World, body: SimBody) -> None:
-    """Everything is gone."""
-    for path in list(body.tree.paths()):
-        vanish(world, body, path)
-
-
-@deed
-def come_back(world: World, body: SimBody) -> None:
-    """What vanished is there again, where nothing took its place."""
-    for path, content in sorted(body.vanished.items()):
-        if body.tree.agent_read(path) is None and not body.tree._barred(path) and path not in body.tree.directories():
-            body.tree.agent_write(path, content)
-            doubt(world, body, path, content)
-            if not layout.is_memory(path):
-                world.ledger.last[body.name, path] = content
-    body.vanished.clear()
-
-
-def blink(world: World, body: SimBody, nested: list[Step], steps: Callable[[Step], None]) -> None:
-    """Everything is gone for less than any guard, and then it is there again: nothing of that may be recorded."""
-    tip, files = body.repo.tip(MAIN), body.tree.paths()
-    gone_before = body.vanished or body.seen.recall("waits") or any(body.seen.under("").keys() - files.keys())
-    if body.going is not None or tip is None or gone_before:
-        return
-    for path, content in files.items():
-        body.tree.agent_delete(path)
-        if layout.is_required(path) or layout.is_fixed(path):
-            _comes_back(world, body, path, content)
-    for step in nested:
-        steps(step)
-    for path, content in files.items():
-        if body.tree.agent_read(path) is None and _free(body, path):
-            body.tree.agent_write(path, content)
-        elif body.tree.agent_read(path) != content:
-            # Something took its place; what was not recorded before is gone with its file.
-            doubt(world, body, path, content)
-            world.ledger.last.pop((body.name, path), None)
-    _refuse_deletions(body, tip)
-
-
-def _refuse_deletions(body: SimBody, since: str) -> None:
-    for one in body.repo.log(body.repo.tip(MAIN) or since, since):
-        if one.body == body.name and len(one.parents) == 1:
-            changes = body.repo.diff(body.repo.info(one.parents[0]).tree, one.tree)
-            gone = [path for path, (_, after) in changes.items() if after is None]
-            if gone:
-                raise Broken(f"GUARD-2: {gone} were gone for a moment and are recorded as deleted")
-
-
-@deed
-def hide(world: World, body: SimBody, directory: str) -> None:
-    """A directory cannot be read."""
-    if directory in body.tree.directories() and directory not in body.tree._special:
-        body.tree.agent_hide(directory)
-
-
-@deed
-def show(world: World, body: SimBody, directory: str) -> None:
-    """It can be read again."""
-    if directory in body.tree._special:
-        body.tree.agent_show(directory)
-
-
-@deed
-def reset(world: World, body: SimBody, back: int, hard: bool) -> None:
-    """A person resets main to an earlier commit, and with it (hard) the files that differ between the two."""
-    tip = body.repo.tip(MAIN)
-    target = tip
-    for _ in range(back):
-        parents = body.repo.info(target).parents if target else ()
-        target = parents[0] if parents else target
-    if tip is None or target is None:
-        return
-    body.repo.names[MAIN] = target
-    if hard:
-        now, then = body.repo.info(tip).tree, body.repo.info(target).tree
-        for path, (_, file) in body.repo.diff(now, then).items():
-            _restore(world, body, path, file)
-
-
-@deed
-def commit(world: World, body: SimBody) -> None:
-    """A person commits what the files hold, by hand, on top of main."""
-    tip = body.repo.tip(MAIN)
-    if tip is None or body.repo.checkout.head != MAIN:
-        return
-    tree = body.repo.info(tip).tree
-    changes: dict[str, File | None] = {}
-    for path, file in body.repo.files(tree):
-        content = body.tree.agent_read(path)
-        stored = None if content is None else layout.stored(content, path)
-        if stored is None:
-            changes[path] = None
-        elif body.repo.read(file.oid) != stored:
-            changes[path] = File(body.repo.write(stored), file.mode)
-        else:
-            continue
-        # Main may be ahead of the files: such a commit takes back what is not on the disk yet.
-        world.ledger.doubt(path, body.repo.read(file.oid))
-        world.ledger.doubt(path, content)
-    author, mail = f"A Person ({body.name})", "person@example.invalid"
-    made = body.repo.commit(body.repo.edit(tree, changes), [tip], author, mail, "by hand", int(body.clock.now()))
-    body.repo.flush()
-    body.repo.names[MAIN] = made
-
-
-@deed
 def remember(world: World, body: SimBody, path: str) -> None:
     """The agent reads a memory file and will write from this copy later."""
     content = _read(world, body, path)
@@ -329,30 +204,10 @@ def break_identity(world: World, body: SimBody) -> None:
 
 
 @deed
-def link(world: World, body: SimBody, path: str) -> None:
-    """A symbolic link takes a file's place."""
-    if body.tree.agent_read(path) is not None:
-        vanish(world, body, path)
-        del body.vanished[path]
-        body.tree.agent_special(path)
-
-
-@deed
 def alone(world: World, body: SimBody) -> None:
     """A soul is begun here without the remote, as `init --offline` does."""
     if body.going is None and body.seen.recall("remote") is None:
         body.seen.remember("alone", True)
-
-
-@deed
-def copy_of(world: World, body: SimBody, other: int) -> None:
-    """Before a body ever asked the remote, another's files are copied to its disk."""
-    source = world.body(other)
-    if body.seen.recall("main") is None and body.going is None and body is not source:
-        for path, content in source.tree.paths().items():
-            if not path.startswith("locks/") and body.tree.agent_read(path) is None and not body.tree._barred(path):
-                body.tree.agent_write(path, content)
-                world.ledger.doubt(path, content)
 
 
 def _read(world: World, body: SimBody, path: str) -> bytes | None:
@@ -366,7 +221,7 @@ def _read(world: World, body: SimBody, path: str) -> bytes | None:
 
 def _put(world: World, body: SimBody, path: str, content: bytes, how: str) -> None:
     tree = body.tree
-    if not _free(body, path):
+    if not free(body, path):
         return
     before = tree.agent_read(path)
     if before is None and body.seen.get(path) is not None:
@@ -387,25 +242,11 @@ def _put(world: World, body: SimBody, path: str, content: bytes, how: str) -> No
     world.ledger.changed(body.name, path, before, content)
 
 
-def _free(body: SimBody, path: str) -> bool:
+def free(body: SimBody, path: str) -> bool:
     """Whether a file may be written there: no directory, nothing unreadable, no file above it."""
     tree = body.tree
     above = any(parent in tree._files for parent in _parents(path))
     return not (tree._barred(path) or path in tree.directories() or above)
-
-
-def _restore(world: World, body: SimBody, path: str, file: File | None) -> None:
-    before = body.tree.agent_read(path)
-    if body.tree._barred(path):
-        return
-    if file is None:
-        body.tree.agent_delete(path)
-    elif file.regular:
-        body.tree.agent_rename_over(path, body.repo.read(file.oid))
-    doubt(world, body, path, before)
-    doubt(world, body, path, body.tree.agent_read(path))
-    if not layout.is_memory(path):
-        world.ledger.last[body.name, path] = body.tree.agent_read(path)
 
 
 def doubt(world: World, body: SimBody, path: str, content: bytes | None) -> None:
@@ -426,7 +267,7 @@ def _unknown_yet(world: World, body: SimBody, path: str, before: bytes | None, a
             world.ledger.unsure.add(path)
 
 
-def _comes_back(world: World, body: SimBody, path: str, content: bytes) -> None:
+def comes_back(world: World, body: SimBody, path: str, content: bytes) -> None:
     """What main has of a file that is gone stays; only what was not recorded yet may come or go."""
     tip, seen = body.repo.tip(MAIN), body.seen.get(path)
     file = body.repo.entry(body.repo.info(tip).tree, path) if tip is not None else None
@@ -455,13 +296,3 @@ def _place_of(body: SimBody, inode: Inode) -> str | None:
 def _parents(path: str) -> list[str]:
     parts = path.split("/")
     return ["/".join(parts[:length]) for length in range(1, len(parts))]
-
-
-def words_of(body: SimBody, path: str) -> frozenset[str]:
-    """The entries that a body's working file holds."""
-    return told(body.tree.agent_read(path))
-
-
-def names(steps: Any) -> set[str]:
-    """The names of steps."""
-    return {step[0] for step in steps}

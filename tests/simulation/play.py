@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from bridge.app import accepting
 from bridge.core.errors import SoulError
-from tests.simulation import agent, duels, faults, oracle, scanner
+from tests.simulation import accidents, duels, faults, oracle, scanner
 from tests.simulation.agent import DEEDS
 from tests.simulation.script import Script, Step
 from tests.simulation.world import Broken, SimBody, World
@@ -45,7 +45,7 @@ def take(world: World, step: Step) -> None:
     elif name == "pass":
         world.run(world.body(number), words[0], lambda nested: take(world, nested))
     elif name == "blink":
-        agent.blink(world, world.body(number), words[0], lambda nested: take(world, nested))
+        accidents.blink(world, world.body(number), words[0], lambda nested: take(world, nested))
     else:
         DEEDS[name](world, world.body(number), *words)
 
