@@ -5,16 +5,18 @@ One thread owns a soul; watcher, control socket and signals only leave notes in 
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from bridge.app import consolidating, publishing, requests, sync
+from bridge.app import consolidating, publishing, requests, sync, withheld
 from bridge.app.inbox import Inbox, Notes, Request
 from bridge.app.life import LOCAL, Life
 from bridge.app.soul import Order
+from bridge.app.standing import let_go
 from bridge.core import cycle
 from bridge.core.errors import Moved, Refused, SoulError, Transient
 
@@ -85,7 +87,7 @@ class Daemon:
         finally:
             self._watcher.stop()
             self._soul.remote.close()
-            self._report(self.life)
+            self._tell()
 
     def _live(self) -> None:
         notes = Notes(frozenset(), True, (), False)
@@ -116,7 +118,7 @@ class Daemon:
             self._sync(asked)
         elif not self.life.paused and not notes.stop:
             consolidating.give_back(self._soul, self._pass(self._order(notes, bool(plain))))
-        self._report(self.life)
+        self._tell()
 
     def _order(self, notes: Notes, urgent: bool) -> Order:
         now = self._soul.clock.boottime()
@@ -156,11 +158,16 @@ class Daemon:
         life.note(outcome, soul.clock.now() + max(0.0, self._cycle.next_remote - soul.clock.boottime()))
         return outcome
 
+    def _tell(self) -> None:
+        """Say how things are; that this cannot be said (a full disk) must not end the one who keeps them."""
+        with contextlib.suppress(SoulError):
+            self._report(self.life)
+
     def _keep_up(self) -> None:
         """Housekeeping when nothing else is to be done; that it cannot be done is told, and stops nothing."""
         self._upkeep = ()
         try:
-            let_go(self._soul)
+            let_go(self._soul, {hold.commit for hold in withheld.recall(self._soul).values()})
             self._soul.repo.maintain()
         except (Moved, Transient, Refused) as error:
             self._upkeep = (error.message,)

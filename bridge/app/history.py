@@ -131,7 +131,7 @@ def _content(repo: Repo, file: File | None) -> bytes | None:
 
 
 def fleet(repo: Repo) -> list[dict[str, Any]]:
-    """The registry as [{body, kind, host, last_seen, commits}], by name; a body with commits only is listed too."""
+    """The registry as [{body, kind, host, last_seen, commits}], by name."""
     tip = tip_of(repo)
     counted = Counter(commit.body for commit in repo.log(tip))
     rows = {}

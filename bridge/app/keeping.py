@@ -224,9 +224,12 @@ class Keeper:
         self.tried.set()
         try:
             kept.daemon.run()
+        except BaseException as error:  # noqa: BLE001 - as any other end: told, and tried again
+            return error
         finally:
             self.kept = None
-            kept.close()
+            with contextlib.suppress(SoulError, OSError):
+                kept.close()
         return kept.daemon.failure
 
 

@@ -31,6 +31,17 @@ DEEDS: dict[str, Deed] = {
     "consolidate end": consolidating.end,
 }
 
+# What a deed cannot do without; `restore` takes an id, or a commit and a path.
+NEEDS = {
+    "dismiss": ("id",),
+    "revert": ("commit",),
+    "forget": ("body",),
+    "consolidate begin": ("owner",),
+    "consolidate note": ("id", "group"),
+    "consolidate renew": ("id",),
+    "consolidate end": ("id",),
+}
+
 
 def answer(
     soul: Soul, words: dict[str, Any], told: Callable[[sync.Outcome], None] = lambda outcome: None
@@ -43,6 +54,16 @@ def answer(
         return report(outcome)
     if name not in DEEDS:
         raise Unusable(f"unknown request {name!r}", kind="usage")
+    if name == "restore" and not words.get("id") and not {"commit", "path"} <= words.keys():
+        raise Unusable("restore takes an id, or a commit and a path", kind="usage", advice="soul-bridge restore --help")
+    missing = [word for word in NEEDS.get(name, ()) if word not in words]
+    if missing:
+        # A command of another version than this daemon asks with other words.
+        raise Unusable(
+            f"the request {name!r} lacks {', '.join(missing)}",
+            kind="usage",
+            advice="Restart the daemon after an upgrade, or ask again with `soul-bridge --help`.",
+        )
     return DEEDS[name](soul, words)
 
 
@@ -71,7 +92,8 @@ def settle(soul: Soul, now: bool, run: Pass) -> sync.Outcome:
 
 
 def _unsettled(soul: Soul, outcome: sync.Outcome) -> bool:
-    return any(path not in outcome.held for path in outcome.pending)
+    """Whether something waits for time alone; what the server refused may be about to be taken back (REPO-8)."""
+    return any(outcome.held.get(path, ("REPO-8", ""))[0] == "REPO-8" for path in outcome.pending)
 
 
 def together(passes: list[sync.Outcome]) -> sync.Outcome:

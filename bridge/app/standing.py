@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from bridge.app.soul import KNOWN, MAIN, Progress, Soul
 from bridge.core import publish
 from bridge.core.errors import Moved, Refused
@@ -80,13 +82,14 @@ def keep(soul: Soul, commit: str) -> None:
         soul.repo.move(name, None, commit)
 
 
-def let_go(soul: Soul) -> None:
-    """Kept commits go after 30 days: by then somebody would have missed them (DESIGN, Three trees)."""
+def let_go(soul: Soul, needed: Collection[str] = ()) -> None:
+    """Kept commits go after 30 days, by then somebody would have missed them; those that are `needed` stay."""
     now = soul.clock.now()
     since: dict[str, float] = soul.seen.recall(KEPT) or {}
     found = soul.repo.refs(publish.KEEP)
     left = {name: min(since.get(name, now), now) for name in found}
-    for name in [name for name, at in left.items() if now - at > KEPT_FOR]:
+    old = [name for name, at in left.items() if now - at > KEPT_FOR and found[name] not in needed]
+    for name in old:
         soul.repo.move(name, found[name], None)
         del left[name]
     if left != since:

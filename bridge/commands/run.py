@@ -210,9 +210,9 @@ def _one(settings: config.Settings, context: Context, scheduled: bool = True) ->
             _report(reporter, state, opened.reads),
             lambda: pause.is_paused(state),
         )
+        nightly = consolidating.nightly(settings, context) if settings.consolidation and scheduled else None
         server = control.Server(places.control_socket(settings.agent), _answer(inbox, soul), lock)
         server.start()
-        nightly = consolidating.nightly(settings, context) if settings.consolidation and scheduled else None
     except BaseException:
         let_go()
         raise

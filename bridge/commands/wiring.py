@@ -207,8 +207,28 @@ def _mark(settings: config.Settings, places: config.Places, private: Path, trust
     id = found or known or str(uuid.uuid4())
     for place, line in ((inside, found), (path, known)):
         if line != id:
-            place.write_text(id + "\n", "ascii")
+            _settle_line(place, id)
     return id
+
+
+def _settle_line(place: Path, line: str) -> None:
+    """Put one line there, whole and durable, or not at all. Raises Transient(kind="disk")."""
+    fresh = place.with_name(f".{place.name}.new")
+    try:
+        with fresh.open("w", encoding="ascii") as file:
+            file.write(line + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(place)
+        directory = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+    except OSError as error:
+        raise Transient(
+            f"{place} cannot be written: {error.strerror}", kind="disk", advice=f"ls -ld {place.parent}"
+        ) from error
 
 
 def _first_line(path: Path) -> str | None:
@@ -268,7 +288,5 @@ def note_materialised(soul: Soul, state: Path) -> None:
     commit = repairing.materialised(soul)
     path = state / MATERIALISED
     if commit is not None and _first_line(path) != commit:
-        fresh = path.with_name(f".{MATERIALISED}.new")
-        with contextlib.suppress(OSError):
-            fresh.write_text(commit + "\n", "ascii")
-            fresh.replace(path)
+        with contextlib.suppress(Transient):
+            _settle_line(path, commit)

@@ -15,7 +15,7 @@ from bridge.app.daemon import Daemon
 from bridge.app.inbox import Inbox
 from bridge.app.life import Life
 from bridge.app.soul import Limits
-from bridge.core.errors import Refused
+from bridge.core.errors import Refused, Transient, Unusable
 from bridge.core.model import CheckoutState
 from bridge.fakes.repo import FakeRepo
 from tests.app.bodies import Body, Fleet
@@ -186,3 +186,25 @@ def test_a_bug_ends_the_soul_and_is_kept() -> None:
         one.hint(None)
         assert one.daemon.join(SOON)
         assert isinstance(one.daemon.failure, ZeroDivisionError)
+
+
+def test_a_request_that_lacks_a_word_is_refused_and_the_soul_lives_on() -> None:
+    """A command of another version asks with other words."""
+    with running() as one:
+        for words in ({"command": "forget"}, {"command": "restore"}, {"command": "nonsense"}):
+            with pytest.raises(Unusable) as refused:
+                one.daemon.inbox.ask(words)
+            assert refused.value.exit_code == 2
+        assert one.daemon.inbox.ask({"command": "sync"})["outcome"] == "ok"
+
+
+def test_a_report_that_fails_does_not_end_the_soul() -> None:
+    """A status that cannot be written tells its age; the passes go on."""
+    with running() as one:
+
+        def full(life: Life) -> None:
+            raise Transient("no space left on device", kind="disk")
+
+        one.daemon._report = full
+        assert one.daemon.inbox.ask({"command": "sync"})["outcome"] == "ok"
+        assert one.daemon.failure is None

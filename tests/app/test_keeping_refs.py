@@ -21,6 +21,8 @@ def test_a_kept_commit_goes_after_thirty_days_and_not_before() -> None:
         standing.let_go(one.soul)
         assert len(one.repo.refs(publish.KEEP)) == 1
     one.clock.advance(A_DAY)
+    standing.let_go(one.soul, {one.soul.head() or ""})
+    assert len(one.repo.refs(publish.KEEP)) == 1, "somebody needs it"
     standing.let_go(one.soul)
     assert one.repo.refs(publish.KEEP) == {}
     assert one.soul.seen.recall(standing.KEPT) is None
