@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -388,6 +389,11 @@ class Fleet:
             if len({self.tip(), *(body.tip() for body in self.bodies.values())}) == 1:
                 return
         raise AssertionError(f"no agreement after {rounds} rounds: {[body.status() for body in bodies]}")
+
+    def everywhere(self, found: Callable[[Body], Any], what: str) -> None:
+        """Wait until it is true of every body, each in turn."""
+        for body in self.bodies.values():
+            until(partial(found, body), f"{body.name}: {what}")
 
     def shuffled(self, seed: int) -> list[Body]:
         """The bodies in a random order that replays from its seed."""
