@@ -102,6 +102,6 @@ def _text(x: float, y: float, words: str, anchor: str, color: str, weight: str =
 
 def _range(bars: Sequence[Bar]) -> tuple[float, float]:
     """The powers of ten around all that is shown."""
-    low = 10.0 ** math.floor(math.log10(max(1e-9, min(bar.median for bar in bars))) - 1e-9)
-    high = 10.0 ** math.ceil(math.log10(max(max(bar.p95, bar.median) for bar in bars)) + 1e-9)
-    return low, high
+    least, most = min(bar.median for bar in bars), max(max(bar.p95, bar.median) for bar in bars)
+    low = math.floor(math.log10(max(1e-9, least)) - 1e-9)
+    return 10.0**low, 10.0 ** max(low + 1, math.ceil(math.log10(max(1e-9, most)) + 1e-9))

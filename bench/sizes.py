@@ -49,6 +49,6 @@ QUICK = Sizes(
 SMOKE = Sizes(
     "smoke", samples=1, many=1, pairs=1, rest=0, poll="30s", slow=0, period=2, hot=1, bodies=2, rounds=1,
     notes=(10,), commits=(5,), changed=(3,), entries=(10, 100), souls=(1,), watched=0.5, growth=3,
-    peers=("soul-bridge", "plain git"), longest=30,
+    peers=("soul-bridge", "plain git"), longest=90,
 )  # fmt: skip
 ALL = {sizes.name: sizes for sizes in (FULL, QUICK, SMOKE)}

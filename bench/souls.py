@@ -49,7 +49,7 @@ def made(world: World, notes: int, commits: int) -> Made:
         repo = build(world, notes, commits)
         body = Body("here", world.fresh(f"soul-{notes}"))
         world.server.authorize(body.make_key())
-        took = timed(lambda: world.join(body, repo, body.agents[0]))
+        took = timed(lambda: world.join(body, repo, body.agents[0], apart=True))
         found = sum(1 for _ in (body.soul() / "notes").rglob("*.md"))
         if found != notes:
             raise NotSeen(f"the clone holds {found} notes of {notes}")

@@ -44,7 +44,7 @@ def _fill(world: World, notes: int) -> float:
     body = Body("here", world.fresh("fill"))
     world.server.authorize(body.make_key())
     _lay(body.soul(), notes)
-    took = timed(lambda: world.join(body, repo, AGENT))
+    took = timed(lambda: world.join(body, repo, AGENT, apart=True))
     _check(world, repo, notes)
     return took
 

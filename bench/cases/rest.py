@@ -50,7 +50,7 @@ def _many(world: World, count: int) -> Body:
 
     def join(agent: str) -> None:
         world.server.authorize(body.make_key(agent))
-        world.join(body, repos[agent], agent, poll=world.sizes.poll)
+        world.join(body, repos[agent], agent, {"poll": world.sizes.poll})
 
     join(agents[0])  # the first one pins the host, alone
     with ThreadPoolExecutor(2) as pool:
