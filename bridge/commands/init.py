@@ -56,15 +56,16 @@ class NothingYet:
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Bring an agent to this machine. Raises what keeps it from being done; the same call goes on from there."""
     settings = _settings(arguments, context)
-    if control.ask(context.places.control_socket(settings.agent), _asked(settings, "sync"), wiring.ANSWERED):
-        context.answer(_document(settings, "running"), f"{settings.agent} already runs here and is synchronised.")
-        return 0
+    _refuse_unheard(settings, arguments, context)
     public = _key(settings)
     config.save(context.places, settings)
     if not arguments.offline:
         deadline = context.clock.boottime() + (arguments.wait or 0.0)
         hostkey.trust(settings, context, arguments.host_key)
         _authorised(settings, context, public, deadline)
+    if _asked_daemon(settings, context, arguments.offline):
+        context.answer(_document(settings, "running"), f"{settings.agent} already runs here and is synchronised.")
+        return 0
     with wiring.opened(settings, context, create=True) as found:
         outcome = _connect(found.soul, arguments, settings)
         wiring.note(found, context, outcome)
@@ -184,8 +185,31 @@ def _refuse_taken_name(soul: Soul, settings: config.Settings) -> None:
         raise onboarding.other_host(settings.agent, settings.body, host, soul.host)
 
 
-def _asked(settings: config.Settings, command: str) -> dict[str, Any]:
-    return {"agent": settings.agent, "command": command, "now": False}
+def _refuse_unheard(settings: config.Settings, arguments: argparse.Namespace, context: Context) -> None:
+    """Raise Refused for words that a running daemon would not hear: they are for the one who opens the soul."""
+    words = {"--take-over": arguments.take_over, "--display-name": arguments.display_name is not None}
+    given = " and ".join(word for word, is_given in words.items() if is_given)
+    look = {"agent": settings.agent, "command": "consolidate look"}  # answered at once, whatever goes on
+    if given and control.ask(context.places.control_socket(settings.agent), look, control.PATIENCE) is not None:
+        raise Refused(
+            f"{given} cannot be done while a daemon runs for {settings.agent}",
+            kind="busy",
+            advice=f"Nothing was changed. Stop the daemon (soul-bridge service uninstall {settings.agent}, or end "
+            "`soul-bridge run`), then run this again.",
+        )
+
+
+def _asked_daemon(settings: config.Settings, context: Context, offline: bool) -> bool:
+    """Whether a daemon runs and synchronised. Raises what it says stood in its way."""
+    words = {"agent": settings.agent, "command": "sync", "now": False}
+    answer = control.ask(context.places.control_socket(settings.agent), words, wiring.ANSWERED)
+    if answer is None:
+        return False
+    problem = answer.get("problem")
+    if problem is not None and not (offline and problem["kind"] == "network"):
+        family = Transient if problem["transient"] else Refused
+        raise family(problem["message"], kind=problem["kind"], rule=problem["rule"], advice=problem["advice"])
+    return True
 
 
 def _document(settings: config.Settings, state: str) -> dict[str, Any]:

@@ -142,6 +142,21 @@ def test_states_are_told_as_they_are(fleet: Fleet) -> None:
     assert document["tip"] == body.tip() and document["last_push"]
 
 
+def test_init_beside_a_daemon_says_what_stands_in_the_way(fleet: Fleet) -> None:
+    """init, AUTH-3: what the daemon or the host refuses is told with its exit code; words nobody hears are refused."""
+    body = fleet.body("laptop").start()
+    for words, named in ((("--take-over",), "--take-over"), (("--display-name", "Mei"), "--display-name")):
+        error = body.json("init", "kaoru", *words, code=1)["error"]
+        assert error["kind"] == "busy" and named in error["message"] and "Stop the daemon" in error["advice"]
+    assert body.json("init", "kaoru")["state"] == "running"
+    fleet.git("update-ref", "refs/heads/main", fleet.git("commit-tree", "main^{tree}", "-m", "rewritten").strip())
+    assert body.json("init", "kaoru", code=3)["error"]["kind"] == "rewritten"
+    fleet.server.revoke(fleet.repository, body.public_line())
+    error = body.json("init", "kaoru", code=4)["error"]
+    assert error["kind"] == "auth" and body.public_line().split()[1] in error["message"] + error["advice"]
+    assert body.stop() == 0
+
+
 def test_signals_end_it_cleanly_or_have_it_read_its_configuration_again(fleet: Fleet) -> None:
     """run: SIGHUP takes the new configuration, SIGINT ends it with 0, what was unsettled is recorded and pushed."""
     body = fleet.body("laptop").start()
