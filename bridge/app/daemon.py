@@ -16,7 +16,7 @@ from bridge.app import consolidating, publishing, requests, sync, withheld
 from bridge.app.inbox import Inbox, Notes, Request
 from bridge.app.life import LOCAL, Life
 from bridge.app.soul import Order
-from bridge.app.standing import let_go
+from bridge.app.standing import is_damage, let_go
 from bridge.core import cycle
 from bridge.core.errors import Moved, Refused, SoulError, Transient
 
@@ -77,8 +77,8 @@ class Daemon:
         return not self._thread.is_alive()
 
     def run(self) -> None:
-        """Pass after pass. What no family of errors names is a bug: it ends this soul and is kept as `failure`, which
-        the process that runs it raises."""
+        """Pass after pass. A bug, which no family of errors names, or a damaged repository ends this soul and is kept as
+        `failure`, for whoever watches over this thread."""
         try:
             self._watcher.start()
             self._live()
@@ -154,8 +154,11 @@ class Daemon:
         if outcome.problem is None and life.problem is not None and life.problem.kind in LOCAL:
             # What was in the way here is gone: nothing speaks against asking the remote at once.
             self._cycle = replace(self._cycle, failures=0, next_remote=now)
-        life.warnings = (*self._watcher.problems(), *self._upkeep)
+        unseen = tuple(self._watcher.problems())
+        life.sighted, life.warnings = not unseen, (*unseen, *self._upkeep)
         life.note(outcome, soul.clock.now() + max(0.0, self._cycle.next_remote - soul.clock.boottime()))
+        if outcome.problem is not None and is_damage(outcome.problem):
+            raise outcome.problem  # whoever keeps this soul opens it again, which mends it (REPO-7)
         return outcome
 
     def _tell(self) -> None:

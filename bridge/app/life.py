@@ -17,7 +17,8 @@ LOCAL = ("busy", "disk", "config")  # what a pass without an answer of the remot
 
 @dataclass
 class Life:
-    """A soul and its state. Times are UTC seconds; `warnings`: what keeps the watcher from seeing everything."""
+    """A soul and its state. Times are UTC seconds; `warnings`: what a person may mend. `sighted`: the watcher
+    sees everything."""
 
     soul: Soul
     paused: bool = False
@@ -30,6 +31,7 @@ class Life:
     problem_since: float | None = None
     next_try: float | None = None
     warnings: tuple[str, ...] = ()
+    sighted: bool = True
     progressed: float = 0.0
 
     @property

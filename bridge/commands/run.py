@@ -33,7 +33,7 @@ from bridge.commands.context import Context
 from bridge.core.errors import SoulError, Transient, Unusable
 from bridge.core.instants import iso
 
-STOPPING = 10.0  # seconds for the last pass (CONTRACT)
+STOPPING = 10.0  # seconds for the last pass
 
 
 @dataclass
@@ -221,7 +221,7 @@ def _one(settings: config.Settings, context: Context, scheduled: bool = True) ->
 
 def _report(reporter: Reporter, state: Path, reads: Reads) -> Callable[[Life], None]:
     def report(life: Life) -> None:
-        reads.watching(life.last is not None and not life.warnings)
+        reads.watching(life.last is not None and life.sighted)
         status.write(state / "status.json", reporter.document(life))
         wiring.note_materialised(life.soul, state)
 
