@@ -40,7 +40,7 @@ def refuse_unless_repairable(soul: Path, known: bool, problem: str) -> None:
             kind="disk",
             rule="GUARD-2",
             advice="Nothing was recorded, deleted or cloned. Bring the folder back, or join again with "
-            "`soul-bridge init` into another one.",
+            "`soul-bridge init AGENT --soul DIR` into another one.",
         )
 
 

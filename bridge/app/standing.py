@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from bridge.app.soul import KNOWN, MAIN, Progress, Soul
 from bridge.core import publish
-from bridge.core.errors import Moved, Refused
+from bridge.core.errors import Moved, Refused, SoulError
 from bridge.core.model import Presence
 
 INDEXED = "indexed"  # remembered: the tree that git's index was last brought to
@@ -23,6 +23,15 @@ ABSENCES = {
 
 class StandOff(Moved):
     """A person is at work with git here: nothing is done until that is over."""
+
+
+class Damaged(Refused):
+    """The git directory is missing or damaged beside soul files: opening the soul anew mends that."""
+
+
+def is_damage(error: SoulError | None) -> bool:
+    """Whether only opening the soul anew can help: its repository, or our memory in it, is not whole any more."""
+    return isinstance(error, Damaged) or (isinstance(error, Refused) and error.kind == "internal")
 
 
 def stand_off(soul: Soul) -> None:
@@ -42,11 +51,12 @@ def presence(soul: Soul) -> None:
     """Raise Refused when the checkout is not the one this body knows (GUARD-2): nothing is recorded then."""
     found = soul.tree.presence()
     if found is not Presence.PRESENT:
-        raise Refused(
+        family = Damaged if found is Presence.NO_GIT else Refused
+        raise family(
             ABSENCES[found],
             kind="disk",
             rule="GUARD-2",
-            advice="Nothing was recorded or deleted. Bring the folder back, or run `soul-bridge init` again.",
+            advice="Nothing was recorded or deleted. Bring the folder back, or run `soul-bridge init AGENT` again.",
         )
 
 

@@ -17,7 +17,7 @@ from bridge.app.sync import Outcome
 from bridge.core.errors import Refused, SoulError
 from bridge.core.ports import Clock
 
-STOPPING = 10.0  # seconds for the last passes, all together (CONTRACT)
+STOPPING = 10.0  # seconds for the last passes, all together
 CUT = 2.0  # seconds for what is left once the remote is cut off
 LOOK = 1.0  # seconds between two looks at the souls
 PATIENCE = 30  # seconds by which the supervisor is asked for more time while souls are opened

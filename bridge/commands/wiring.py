@@ -124,11 +124,9 @@ def _facts(settings: config.Settings, context: Context) -> tuple[ports.Facts, Ca
 
 def _closing(soul: Soul, seen: Seen, repo: Repo, lock: Lock, end_hooks: Callable[[], None]) -> Callable[[], None]:
     def close() -> None:
-        soul.remote.close()
-        seen.close()
-        repo.close()
-        lock.release()
-        end_hooks()
+        with contextlib.ExitStack() as ends:  # each of them, whatever another one raises
+            for end in (end_hooks, lock.release, repo.close, seen.close, lambda: soul.remote.close()):
+                ends.callback(end)
 
     return close
 

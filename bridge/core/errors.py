@@ -13,7 +13,7 @@ Anything else that is raised is a bug.
 
 from __future__ import annotations
 
-# Exit codes of CONTRACT: what a script may rely on.
+# Exit codes: what a script may rely on (README).
 EXIT_CODES = {
     "usage": 2, "config": 2, "rule": 3, "identity": 3, "rewritten": 3, "not-a-soul": 3,
     "auth": 4, "hostkey": 4, "network": 5, "lease": 6,

@@ -19,7 +19,7 @@ from bridge.adapters import child
 from bridge.app import consolidating, leasing, requests
 from bridge.app.host import Host
 from bridge.core import lease
-from bridge.core.errors import Refused, SoulError, Transient, Unusable
+from bridge.core.errors import AnswerLost, Refused, SoulError, Transient, Unusable
 from tests.app.bodies import Body, fleet
 from tests.real.fleet import Body as RealBody
 from tests.real.fleet import Fleet, until
@@ -296,6 +296,7 @@ def test_a_renewal_whose_answer_was_lost_is_not_another_lease() -> None:
     def arrives_and_cuts(expected: str | None, new: str) -> None:
         pushes(expected, new)
         one.remote.unreachable = True
+        raise AnswerLost("the connection was cut before the answer came")
 
     one.remote.push = arrives_and_cuts  # type: ignore[method-assign]
     with pytest.raises(Transient):
