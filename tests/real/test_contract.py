@@ -225,7 +225,7 @@ def _other_key(root: Path) -> str:
 
 
 def test_no_server_is_exit_5_and_what_was_written_is_safe(fleet: Fleet) -> None:
-    """CONTRACT, AUTH-5: unreachable: committed here, exit 5, the words of the failure, and it arrives later."""
+    """AUTH-5: unreachable: committed here, exit 5, the words of the failure, and it arrives later."""
     body = fleet.body("laptop")
     body.write("notes/offline.md", "# offline\n")
     with body.offline():
@@ -242,7 +242,7 @@ def test_no_server_is_exit_5_and_what_was_written_is_safe(fleet: Fleet) -> None:
 
 
 def test_every_command_of_the_page_is_there(laptop: Body) -> None:
-    """CONTRACT: --help names them all; each has a help of its own with an example."""
+    """--help names them all; each has a help of its own with an example."""
     done = laptop.run("--help")
     assert done.code == 0
     for command in COMMANDS:
@@ -267,14 +267,14 @@ def test_every_command_of_the_page_is_there(laptop: Body) -> None:
 def test_what_cannot_be_done_is_one_document_with_its_exit_code(
     laptop: Body, words: list[str], code: int, kind: str | None
 ) -> None:
-    """CONTRACT: an error is {"error": {kind, rule, message, advice}} on stdout, words on stderr, no traceback."""
+    """An error is {"error": {kind, rule, message, advice}} on stdout, words on stderr, no traceback."""
     answer = laptop.run(*words, "--json").expect(code)
     assert kind is None or answer["error"]["kind"] == kind
     assert set(answer["error"]) == {"kind", "rule", "message", "advice"} and answer["error"]["advice"]
 
 
 def test_the_documents_have_the_shapes_of_the_page(pair: Fleet, laptop: Body) -> None:
-    """CONTRACT: sync, status, log, show, diff, conflicts, bodies, key show, lease show, validate, doctor, events."""
+    """Sync, status, log, show, diff, conflicts, bodies, key show, lease show, validate, doctor, events."""
     assert set(laptop.sync()) >= SYNC
     document = laptop.status()
     assert set(document) - BEYOND == STATUS
@@ -313,7 +313,7 @@ def test_the_documents_have_the_shapes_of_the_page(pair: Fleet, laptop: Body) ->
 
 
 def test_validate_names_rule_path_and_line(laptop: Body) -> None:
-    """CONTRACT: exit 1 and [{rule, path, line, message}] when a rule of form is broken, of any directory."""
+    """Exit 1 and [{rule, path, line, message}] when a rule of form is broken, of any directory."""
     laptop.write("journal/laptop/2026-01-02.md", "no heading\n")
     found = laptop.json("validate", code=1)
     assert [set(one) for one in found] == [{"rule", "path", "line", "message"}] * len(found)
@@ -413,7 +413,7 @@ def test_the_demo_ends_when_both_agree(tmp_path: Path) -> None:
 
 
 def test_starting_is_quick(laptop: Body) -> None:
-    """CONTRACT: --help and status within 150 ms, what reads git within 350 ms; four times that on a busy machine."""
+    """--help and status within 150 ms, what reads git within 350 ms; four times that on a busy machine."""
 
     def quickest(*words: str) -> float:
         times = []

@@ -213,7 +213,7 @@ def test_a_daemon_without_a_server_keeps_working_and_goes_on_by_itself(faulty: F
 
 @pytest.mark.parametrize("fault", ["drop_answer", "cut", "greeting"])
 def test_no_fault_of_the_network_costs_anything(faulty: Fleet, host: FaultyHost, fault: str) -> None:
-    """COMMIT-2, DESIGN: an answer that is lost, cut or no answer: told, nothing lost, nothing twice."""
+    """COMMIT-2: an answer that is lost, cut or no answer: told, nothing lost, nothing twice."""
     body = faulty.body("laptop")
     body.write("notes/fault.md", f"# {fault}\n")
     commits = len(faulty.history())

@@ -71,7 +71,7 @@ def pair(found: Callable[..., Fleet]) -> Fleet:
 
 
 def test_a_daemon_that_is_killed_at_any_instant_loses_nothing(pair: Fleet) -> None:
-    """DESIGN, GUARD-4, REPO-3: kill -9 under load, start again, same result."""
+    """GUARD-4, REPO-3: kill -9 under load, start again, same result."""
     victim, other = pair.bodies["victim"], pair.bodies["other"]
     chance = random.Random(SEED)
     end = time.monotonic() + LONGEST_STORY
@@ -110,7 +110,7 @@ def _has(agent: Agent, body: Body) -> None:
 
 
 def test_a_pass_that_is_killed_at_any_instant_is_finished_by_the_next(pair: Fleet) -> None:
-    """DESIGN: the same for one-shot passes, killed at twelve instants from start to end."""
+    """GUARD-4: the same for one-shot passes, killed at twelve instants from start to end."""
     victim, other = pair.bodies["victim"], pair.bodies["other"]
     chance = random.Random(SEED + 1)
     began = time.monotonic()

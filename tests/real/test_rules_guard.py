@@ -86,7 +86,7 @@ def test_a_wait_ends_when_the_entries_come_back(pair: Fleet, laptop: Body, other
 
 
 def test_sync_now_ends_a_wait_at_once(pair: Fleet, laptop: Body, other: Body) -> None:
-    """GUARD-2, CONTRACT: `sync` leaves the wait, `sync --now` ends it."""
+    """GUARD-2: `sync` leaves the wait, `sync --now` ends it."""
     laptop.configure(guard="10m")
     laptop.stop()
     laptop.start()
@@ -221,7 +221,7 @@ def test_a_deletion_by_an_agent_that_has_read_counts(pair: Fleet, laptop: Body, 
 
 
 def test_a_shutdown_records_what_is_unsettled_and_pushes_it(pair: Fleet, laptop: Body, other: Body) -> None:
-    """GUARD-1, CONTRACT: SIGTERM finishes the pass, records the newest bytes and pushes once."""
+    """GUARD-1: SIGTERM finishes the pass, records the newest bytes and pushes once."""
     laptop.write("notes/last.md", "# last words\n")
     assert laptop.stop(signal.SIGTERM) == 0
     assert laptop.tree()["notes/last.md"] == b"# last words\n"

@@ -175,7 +175,7 @@ def test_every_commit_says_who_made_it_and_what_it_changed(story: Story) -> None
 
 
 def test_a_lost_version_comes_back_with_one_command(story: Story) -> None:
-    """MERGE-6, CONTRACT: `restore ID` is a new commit that every body gets, and the conflict goes off every list."""
+    """MERGE-6: `restore ID` is a new commit that every body gets, and the conflict goes off every list."""
     daemons = story.first.daemon is not None
     one = next(each for each in story.first.json("conflicts") if each["path"] == "notes/six/a.md")
     answer = story.first.json("restore", one["id"])
