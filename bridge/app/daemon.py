@@ -77,8 +77,8 @@ class Daemon:
         return not self._thread.is_alive()
 
     def run(self) -> None:
-        """Pass after pass. A bug, which no family of errors names, or a damaged repository ends this soul and is kept as
-        `failure`, for whoever watches over this thread."""
+        """Pass after pass. A bug, which no family of errors names, or a damaged repository ends this soul and is kept
+        as `failure`, for whoever watches over this thread."""
         try:
             self._watcher.start()
             self._live()

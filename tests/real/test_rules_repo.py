@@ -206,6 +206,35 @@ def test_a_damaged_repository_is_mended_from_the_remote(fleet: Fleet, damage: st
         assert [path for path in laptop.soul.parent.rglob("*") if "broken" in path.name or "damaged" in path.name]
 
 
+@pytest.mark.parametrize("damage", ["no .git", "no HEAD", "no objects"])
+def test_a_repository_damaged_under_a_running_daemon_is_mended_by_it(fleet: Fleet, damage: str) -> None:
+    """REPO-7: nobody has to restart the daemon: it opens the soul anew, edits are recorded, nothing is lost."""
+    laptop = seed(fleet).start()
+    laptop.write("notes/unpublished.md", "# written at the damage\n")
+    if damage == "no .git":
+        shutil.rmtree(laptop.soul / ".git", ignore_errors=True)
+        shutil.rmtree(laptop.soul / ".git", ignore_errors=True)
+    elif damage == "no HEAD":
+        (laptop.soul / ".git/HEAD").unlink()
+    else:
+        shutil.rmtree(laptop.soul / ".git/objects")
+        (laptop.soul / ".git/objects").mkdir()
+    laptop.append("memories/MEMORY.md", "§\nadded\n")
+
+    def published() -> bool:
+        return "added" in fleet.git("show", "main:memories/MEMORY.md")
+
+    until(published, "it is in sync again")
+    until(lambda: laptop.seen().get("state") == "idle" and laptop.seen()["problem"] is None, "and says so")
+    laptop.write("notes/after.md", "# after\n")
+    until(lambda: "notes/after.md" in fleet.git("ls-tree", "-r", "--name-only", "main"), "and goes on")
+    assert laptop.stop() == 0
+    files = fleet.agree()
+    assert files["notes/unpublished.md"] == b"# written at the damage\n"
+    assert files["notes/tea.md"] == b"# tea\n\nsecond\n"
+    assert laptop.entries("memories/MEMORY.md") == ["published", "added"]
+
+
 def test_a_restored_backup_is_brought_forward_again(fleet: Fleet) -> None:
     """REPO-4: a remote at an ancestor is believed at the second look, and nothing is lost."""
     laptop = seed(fleet)
