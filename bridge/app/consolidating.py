@@ -67,7 +67,11 @@ def renew(soul: Soul, words: dict[str, Any]) -> dict[str, Any]:
         held = soul.seen.recall(leasing.MEMORY)
         if held is not None and held["content"] not in run.written:
             run = freezing.renewed(run, held["content"], held["started"])
-            freezing.remember(soul, run)
+        tried = soul.seen.recall(leasing.TRIED)
+        if tried is not None:
+            # It may have arrived; that is no reason to go on for longer.
+            run = freezing.renewed(run, tried, run.started)
+        freezing.remember(soul, run)
     return _times(run)
 
 

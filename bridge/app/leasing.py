@@ -17,7 +17,8 @@ from bridge.core.instants import iso
 from bridge.core.model import File
 
 TRIES = 10
-MEMORY = "lease"
+MEMORY = "lease"  # remembered: the lease that was taken, with the boottime from before its push
+TRIED = "lease tried"  # remembered: one that was sent, until it is known whether it arrived
 
 
 def show(soul: Soul, words: dict[str, Any]) -> dict[str, Any]:
@@ -71,7 +72,9 @@ def _write(soul: Soul, must_be_mine: bool) -> dict[str, Any]:
         return lease.write(soul.body, lease.until(int(soul.clock.now() * 1000)))
 
     content = _push(soul, take, "take the consolidation lease")
-    soul.seen.remember(MEMORY, {"content": (content or b"").decode(), "started": started})
+    with soul.seen.transaction():
+        soul.seen.remember(MEMORY, {"content": (content or b"").decode(), "started": started})
+        soul.seen.remember(TRIED, None)
     soul.sighting = lease.sight(soul.sighting, content, soul.clock.boottime())
     until = lease.read(content)
     soul.facts.record("lease.taken", until=until.until if until else None)
@@ -91,6 +94,8 @@ def _push(soul: Soul, decide: Callable[[str], bytes | None], words: str) -> byte
             return content
         commit = soul.commit(soul.repo.edit(tree, {layout.LEASE: change}), [tip], words)
         soul.repo.flush()
+        # Written down first: a push whose answer never comes may have arrived, and then the lease is ours.
+        soul.seen.remember(TRIED, content.decode() if content is not None else None)
         try:
             soul.remote.push(tip, commit)
             return content
@@ -125,11 +130,16 @@ def _published(soul: Soul, tip: str) -> bytes | None:
     return soul.content(soul.repo.entry(soul.tree_of(tip), layout.LEASE))
 
 
+def written(soul: Soul) -> tuple[bytes, ...]:
+    """The leases that are ours if they are what is published: the one that was taken, and the one that was tried."""
+    taken, tried = soul.seen.recall(MEMORY), soul.seen.recall(TRIED)
+    return tuple(text.encode() for text in (taken["content"] if taken else None, tried) if text)
+
+
 def _verdict(soul: Soul, tip: str) -> lease.Free | lease.Mine | lease.HeldBy:
-    ours = soul.seen.recall(MEMORY)
     sighting = soul.sighting or lease.sight(None, _published(soul, tip), soul.clock.boottime())
-    written = ours["content"].encode() if ours else None
-    return lease.decide(sighting, written, int(soul.clock.now() * 1000), soul.clock.boottime())
+    ours = sighting.content if sighting.content in written(soul) else None
+    return lease.decide(sighting, ours, int(soul.clock.now() * 1000), soul.clock.boottime())
 
 
 def _insist_mine(soul: Soul, tip: str) -> None:

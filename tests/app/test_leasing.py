@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bridge.app import leasing
-from bridge.core.errors import Refused, Transient
+from bridge.core.errors import AnswerLost, Refused, Transient
 from tests.app.bodies import Body, fleet
 
 HALF_AN_HOUR = 1800.0
@@ -115,3 +115,25 @@ def test_a_lease_that_was_taken_is_reported_though_the_remote_is_gone_a_moment_l
 
     one.remote.push = once  # type: ignore[method-assign]
     assert leasing.acquire(one.soul, {})["lease"]["mine"] is True
+
+
+def test_a_lease_that_arrived_while_nobody_could_tell_is_ours_at_the_next_try() -> None:
+    """LEASE-2, LEASE-3: the answer was lost and the remote was gone: no body locks itself out for half an hour."""
+    one, two = pair()
+    push = one.remote.push
+
+    def arrives_and_cuts(expected: str | None, new: str) -> None:
+        push(expected, new)
+        one.remote.unreachable = True
+        raise AnswerLost("the connection was cut before the answer came")
+
+    one.remote.push = arrives_and_cuts  # type: ignore[method-assign]
+    with pytest.raises(Transient):
+        leasing.acquire(one.soul, {})
+    one.remote.push = push  # type: ignore[method-assign]
+    one.remote.heal()
+    with pytest.raises(Refused):
+        leasing.acquire(two.soul, {})
+    assert leasing.acquire(one.soul, {})["lease"]["mine"] is True
+    leasing.release(one.soul, {})
+    assert leasing.acquire(two.soul, {})["lease"]["mine"] is True
