@@ -29,7 +29,9 @@ from bridge.core.errors import Refused, Transient, Unusable
 
 TYPE = "ssh-ed25519"
 LARGEST = 16 * 1024  # bytes of a file that may still be a key
-MAKE_ONE = "Make a key with `soul-bridge key rotate`, or run `soul-bridge init AGENT` again; local work is safe and goes on."
+MAKE_ONE = (
+    "Make a key with `soul-bridge key rotate`, or run `soul-bridge init AGENT` again; local work is safe and goes on."
+)
 
 
 @dataclass(frozen=True, slots=True)

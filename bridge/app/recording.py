@@ -1,7 +1,7 @@
 """What the agent changed becomes a commit: local versions merged into main's tree.
 
-Order matters (bridge/README.md, Three trees): objects, `main` with its expected old value, then what was seen. An intent
-written beside them lets the next pass finish after a crash in between, so that seen is never behind a record.
+Order matters (bridge/README.md, Three trees): objects, `main` with its expected old value, then what was seen. An
+intent written beside them lets the next pass finish after a crash in between, so that seen is never behind a record.
 """
 
 from __future__ import annotations
