@@ -148,7 +148,8 @@ class Keeper:
         self._clock = clock
         self._tell = tell
         self._began = clock.boottime()
-        self._opening = True
+        self._step: float | None = self._began  # boottime since which it is being opened or closed
+        self._ending: float | None = None  # boottime since which its end is wanted
         self._end = threading.Event()
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._keep, name=f"soul-{agent}", daemon=True)
@@ -160,6 +161,8 @@ class Keeper:
     def stop(self) -> None:
         """Ask for the end; what is going on ends as `Daemon.stop` says."""
         with self._lock:
+            if self._ending is None:
+                self._ending = self._clock.boottime()
             self._end.set()
             if self.kept is not None:
                 self.kept.stop()
@@ -188,11 +191,12 @@ class Keeper:
 
     def is_stuck(self, now: float, since: float) -> bool:
         """Whether it hangs, at the boottime `now`. `since`: when the machine last woke up, which excuses what was."""
-        if self.error is not None or self._end.is_set():
-            return False
+        step = self._step if self._ending is None else self._ending
+        if step is not None:
+            return self._thread.is_alive() and now - max(step, since) > LONGEST_STEP
         kept = self.kept
-        if kept is None or self._opening:
-            return now - max(self._began, since) > LONGEST_STEP
+        if kept is None:
+            return False  # it waits until it begins again
         return kept.beat.is_overdue(now, max(since, kept.daemon.life.progressed))
 
     def _keep(self) -> None:
@@ -211,14 +215,15 @@ class Keeper:
 
     def _live(self) -> BaseException | None:
         """One life; what it ended with, None for an end that was asked for."""
-        self._began, self._opening = self._clock.boottime(), True
+        self._began = self._step = self._clock.boottime()
         try:
             kept = self._open()
         except BaseException as error:  # noqa: BLE001 - kept, told, and tried again
+            self._step = None
             return error
-        self._opening = False
         with self._lock:
             self.kept, self.error = kept, None
+            self._step = None
             if self._end.is_set():
                 kept.stop()
         self.tried.set()
@@ -230,6 +235,7 @@ class Keeper:
             self.kept = None
             with contextlib.suppress(SoulError, OSError):
                 kept.close()
+            self._step = None
         return kept.daemon.failure
 
 

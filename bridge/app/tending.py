@@ -69,6 +69,8 @@ class Tender:
         self._asked = asked
         self._keepers: dict[str, Keeper] = {}
         self._settings: dict[str, object] = {}
+        self._wanted: Configured = {}
+        self._leaving: set[str] = set()  # agents of keepers that were asked to end and have not ended in time
         self._unusable: dict[str, SoulError] = {}
         self._vigil = Vigil(outside.clock)
         self._first = True  # the supervisor has not heard READY yet
@@ -80,7 +82,8 @@ class Tender:
         """Until the end. Raises what keeps every soul from living: Unusable, and at the start also what is a second
         daemon or a bug; everything else is waited for."""
         voice = self._out.voice
-        self._take_on(self._out.configured())
+        self._wanted = self._out.configured()
+        self._take_on(self._wanted)
         try:
             while not self._asked.stop:
                 self._look()
@@ -100,6 +103,7 @@ class Tender:
         if self._asked.reload:
             self._asked.reload = False
             self._reload()
+        self._come_back()
         if not self._announced:
             self._announce()
         else:
@@ -108,6 +112,17 @@ class Tender:
         if voice.watchdog and not any(each.is_stuck(now, self._vigil.woke) for each in self._keepers.values()):
             voice.say("WATCHDOG=1")
         self._show()
+
+    def _come_back(self) -> None:
+        """Take on again those that did not end in time when their configuration changed, once they have ended."""
+        ended = {agent for agent in self._leaving if self._keepers[agent].join(0.0)}
+        if not ended:
+            return
+        self._leaving -= ended
+        for agent in ended:
+            del self._keepers[agent]
+        self._out.log.info("ended at last", souls=sorted(ended))
+        self._take_on({agent: self._wanted[agent] for agent in ended & self._wanted.keys()})
 
     def _take_on(self, wanted: Configured) -> None:
         for agent, settings in wanted.items():
@@ -128,10 +143,12 @@ class Tender:
     def _reload(self) -> None:
         """Read the configuration again: changed souls begin anew, new ones come, removed ones go, the others stay."""
         self._out.voice.say("RELOADING=1", f"MONOTONIC_USEC={self._out.monotonic()}")
-        wanted = self._out.configured()
+        wanted = self._wanted = self._out.configured()
         self._unusable = {agent: found for agent, found in wanted.items() if isinstance(found, SoulError)}
         leaving = []
         for agent, keeper in self._keepers.items():
+            if agent in self._leaving:
+                continue
             changed = agent not in self._unusable and wanted.get(agent) != self._settings[agent]
             if changed or keeper.error is not None:
                 leaving.append(keeper)
@@ -140,7 +157,9 @@ class Tender:
         for keeper in leaving:
             self._out.log.info("leaving", agent=keeper.agent)
         for keeper in self._part_with(leaving):
-            self._out.log.error("does not end", agent=keeper.agent, advice="restart the program")
+            again = "once it has ended" if keeper.agent in wanted else "never"
+            self._out.log.error("does not end yet", agent=keeper.agent, again=again)
+            self._leaving.add(keeper.agent)
             leaving.remove(keeper)
         for keeper in leaving:
             del self._keepers[keeper.agent]

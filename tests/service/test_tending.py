@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bridge.app import keeping
+from bridge.app import keeping, tending
 from bridge.app.keeping import Beat, Keeper, NotedFacts, NotedRemote, Setback, Vigil
 from bridge.app.tending import Asked, Outside, Tender
 from bridge.core.errors import Refused, SoulError, Transient, Unusable
@@ -349,6 +349,62 @@ def test_a_reload_touches_only_the_soul_whose_settings_changed(world: World) -> 
     told = world.voice.heard
     assert told.index("RELOADING=1") + 1 == told.index("MONOTONIC_USEC=77")
     assert "READY=1" in told[told.index("RELOADING=1") :]
+
+
+def test_a_changed_soul_that_is_long_in_ending_is_taken_on_again_once_it_has(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tending, "STOPPING", 0.03)
+    monkeypatch.setattr(tending, "CUT", 0.03)
+    gate = threading.Event()
+    slow = world._open
+
+    def slowly(settings: Any) -> Kept:
+        kept = slow(settings)
+        if settings == ("kaoru", "slow"):
+            kept.daemon.run = lambda: gate.wait(SOON)
+        return kept
+
+    world._open = slowly  # type: ignore[method-assign]
+    world.configured["kaoru"] = "slow"
+    world.start().ready()
+    world.configured["kaoru"] = "others"
+    world.reload()
+    assert len(world.lives["kaoru"]) == 1, "it has not ended yet"
+    gate.set()
+    world.until(lambda: len(world.lives["kaoru"]) == 2, "it lives again")
+    world.configured["kaoru"] = "once more"
+    world.reload()
+    world.until(lambda: len(world.lives["kaoru"]) == 3, "and is an ordinary soul")
+
+
+def test_a_keeper_hangs_long_past_its_end_and_while_it_opens_again_after_a_failure() -> None:
+    clock, gate = HandClock(), threading.Event()
+    steps: list[BaseException | None] = [Transient("the disk is full", kind="disk"), None]
+    opening = threading.Event()
+
+    def opener() -> Kept:
+        step = steps.pop(0)
+        if step is not None:
+            raise step
+        opening.set()
+        gate.wait(SOON)
+        return Kept(LiveDaemon(), Beat(clock))
+
+    keeper = Keeper("kaoru", opener, clock, lambda setback: None)
+    keeper.start()
+    assert opening.wait(SOON) and keeper.error is not None
+    assert not keeper.is_stuck(clock.at, 0.0)
+    clock.at += keeping.LONGEST_STEP + 1
+    assert keeper.is_stuck(clock.at, 0.0), "it hangs while it is opened"
+    assert not keeper.is_stuck(clock.at, clock.at), "a sleep of the machine excuses it"
+    keeper.stop()
+    assert not keeper.is_stuck(clock.at, 0.0), "it has its time to end"
+    clock.at += keeping.LONGEST_STEP + 1
+    assert keeper.is_stuck(clock.at, 0.0), "it does not end"
+    gate.set()
+    assert keeper.join(SOON)
+    assert not keeper.is_stuck(clock.at, 0.0), "it has ended"
 
 
 def test_a_reload_with_a_configuration_that_cannot_be_used_changes_nothing_and_says_so(world: World) -> None:
