@@ -119,7 +119,7 @@ def _look(soul: Soul) -> str:
         raise Refused(
             "the remote is not where a lease could be taken: nothing is published there, or its history was rewritten",
             kind="lease",
-            rule="LEASE-2",
+            rule="REPO-4",
             advice="Run `soul-bridge sync` and `soul-bridge status` first.",
         )
     soul.sighting = lease.sight(soul.sighting, _published(soul, found.tip), soul.clock.boottime())

@@ -1,7 +1,8 @@
 """The configured consolidation: run at its times, once for every time that was missed, ended with the daemon.
 
 A time counts as kept when the command ran to its end, or when another body had the lease: then it consolidates. One
-that found the remote unreachable, passes paused or was cut off by the end of the daemon is made up for.
+that was refused otherwise, found the remote unreachable, passes paused, lost the lease or was cut off by the end of the
+daemon is made up for.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from bridge.core.errors import SoulError, Transient
+from bridge.core.errors import SoulError, Unusable
 from bridge.core.ports import Clock
 
 AGAIN = 600.0  # seconds until a time that could not be kept is tried again
 ENDING = 8.0  # seconds that a run may take to end when the daemon does
+HELD = ("lease", "LEASE-2")  # kind and rule of the refusal that says another body has the lease
 MEMORY = "consolidated"  # in the state directory: when a time was last kept
 
 
@@ -114,15 +116,20 @@ class Nightly:
             self.busy = False
 
     def _once(self) -> bool:
-        """Run the command once; whether the time was kept."""
+        """Run the command once; whether that is all until the next time."""
+        again = f"it is tried again in {AGAIN / 60:g} min"
         if self._paused():
             return False
         try:
             code, problem = self._work(self._ending.is_set)
-        except Transient as error:
-            self._tell(f"no consolidation: {error.message}; it is tried again in {AGAIN / 60:g} min")
-            return False
+        except Unusable as error:
+            # Tried again it would only fill history with leases: the next time, or the next start, makes up for it.
+            self._tell(f"no consolidation: {error.message}")
+            return True
         except SoulError as error:
+            if (error.kind, error.rule) != HELD:
+                self._tell(f"no consolidation: {error.message}; {again}")
+                return False
             self._tell(f"no consolidation: {error.message}")
         else:
             if self._ending.is_set():

@@ -14,7 +14,7 @@ import pytest
 from bridge.app import nightly as nightlies
 from bridge.app.host import Host
 from bridge.app.nightly import Diary, Nightly
-from bridge.core.errors import Refused, SoulError, Transient
+from bridge.core.errors import Refused, SoulError, Transient, Unusable
 from bridge.fakes.clock import FakeClock
 from tests.real.fleet import Fleet, until
 
@@ -144,13 +144,47 @@ def test_a_run_that_could_not_reach_the_remote_is_made_up_for(night: Night, monk
 
 def test_where_another_body_has_the_lease_the_time_counts_as_kept(night: Night) -> None:
     """LEASE-1: then that body consolidates."""
-    night.ends = [Refused("held by phone", kind="lease")]
+    night.ends = [Refused("held by phone", kind="lease", rule="LEASE-2")]
     night.start()
     night.clock.advance(2 * DAY)
     night.due()
     rest(night, 1)
     assert Diary(night.path).read() == night.clock.now()
     assert night.told == ["no consolidation: held by phone"]
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        Refused("the key is not authorised", kind="auth", rule="AUTH-3"),
+        Refused("this body consolidates already", kind="lease", rule="LEASE-1"),
+        Refused("the lease was lost, so the command was stopped", kind="lease", rule="LEASE-3"),
+    ],
+)
+def test_a_time_at_which_nobody_consolidated_is_made_up_for(
+    night: Night, monkeypatch: pytest.MonkeyPatch, refusal: SoulError
+) -> None:
+    monkeypatch.setattr(nightlies, "AGAIN", 0.02)
+    night.ends = [refusal]
+    night.start()
+    night.clock.advance(2 * DAY)
+    night.due()
+    rest(night, 2)
+    assert "it is tried again" in night.told[0] and night.told[1] == "the memories were consolidated"
+    assert Diary(night.path).read() == night.clock.now()
+
+
+def test_a_command_that_cannot_be_started_is_not_tried_again_at_once_and_not_taken_as_done(
+    night: Night, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nightlies, "AGAIN", 0.02)
+    night.ends = [Unusable("there is no such program")]
+    night.start()
+    kept = Diary(night.path).read()
+    night.clock.advance(2 * DAY)
+    night.due()
+    rest(night, 1)
+    assert Diary(night.path).read() == kept
 
 
 def test_while_passes_are_paused_nothing_runs_and_later_it_does(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
