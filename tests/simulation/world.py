@@ -111,7 +111,7 @@ class World:
         self.ledger = Ledger()
         self.facts = FakeFacts()
         self.bodies: list[SimBody] = []
-        self.rolled_back = self.scanned = self.scanning = self.took_theirs = False
+        self.rolled_back = self.scanned = self.scanning = self.took_theirs = self.by_hand = False
         self.passes = 0
         for number in range(script.bodies):
             self.bodies.append(self._body(number))
