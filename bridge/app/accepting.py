@@ -34,6 +34,7 @@ def accept(soul: Soul, words: dict[str, Any]) -> dict[str, Any]:
             rule="REPO-4",
             advice="`soul-bridge sync` goes on as always.",
         )
+    publishing.refuse_other_agent(soul, look.tip)
     answer = _sides(soul, known, head, look.tip)
     choice = words.get("choice")
     if choice is None:

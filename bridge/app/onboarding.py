@@ -29,16 +29,14 @@ def where_to_paste(address: Address, public_line: str) -> str:
     if address.host in _FORGES:
         place, box = _FORGES[address.host]
         return f'Open {place.format(path=path)}, paste the line, tick "{box}".'
-    asked = address.path.removeprefix("/") if address.path.startswith("/~") else address.path
-    cases = "|".join(f"\\\"git-{name} '{asked}'\\\"" for name in ("upload-pack", "receive-pack"))
-    command = (
-        f'case \\"$SSH_ORIGINAL_COMMAND\\" in {cases}) exec git-shell -c \\"$SSH_ORIGINAL_COMMAND\\";; *) exit 1;; esac'
-    )
+    place = address.path.removeprefix("/") if address.path.startswith("/~") else address.path
+    cases = "".join(f"'git-{name} '*) exec git-{name} '{place}';; " for name in ("upload-pack", "receive-pack"))
+    command = f'case \\"$SSH_ORIGINAL_COMMAND\\" in {cases}*) exit 1;; esac'
     return (
         f"On a GitLab, Forgejo or Gitea at {address.host}: the repository's settings, Deploy keys, with write access.\n"
-        f"On your own server, as its user {address.user}: soul-bridge host authorize {asked} '{public_line}'\n"
-        f"or, without soul-bridge there, this line in ~{address.user}/.ssh/authorized_keys:\n"
-        f'restrict,command="{command}" {public_line}'
+        f"On your own server, as its user {address.user}: soul-bridge host authorize {place} '{public_line}'\n"
+        f"or, without soul-bridge there, this line in ~{address.user}/.ssh/authorized_keys, with the place where the\n"
+        f'repository lies: restrict,command="{command}" {public_line}'
     )
 
 

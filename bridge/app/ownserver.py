@@ -68,7 +68,7 @@ def grants(keys: Path) -> list[Grant]:
 
 
 def authorize(keys: Path, repository: Path, public_line: str, write: bool) -> Grant:
-    """Let a key into one repository; a key that was in another one is moved. Raises Unusable, Refused, Transient."""
+    """Let a key into one repository. Raises Unusable, Transient, and Refused for a key that opens another one."""
     match = _KEY.fullmatch(public_line.strip())
     if match is None or not _is_ed25519(match[1]):
         raise Unusable(
@@ -87,6 +87,15 @@ def authorize(keys: Path, repository: Path, public_line: str, write: bool) -> Gr
         )
     grant = Grant(place, match[1], write, " ".join((match[2] or "").split()))
     with _locked(keys):
+        other = [each for each in grants(keys) if each.blob == grant.blob and each.repository != place]
+        if other:
+            raise Refused(
+                f"this key opens {other[0].repository} already, and a key opens one repository only",
+                kind="rule",
+                rule="AUTH-2",
+                advice=f"Nothing was changed. Each body has a key for each soul; or first: soul-bridge host revoke "
+                f"{grant.fingerprint}",
+            )
         kept = [line for line in _lines(keys) if not _is_key(line, grant.blob)]
         _write(keys, [*kept, grant.line()])
     return grant
@@ -125,6 +134,7 @@ def make(repository: Path, run: Run) -> Path:
         run(["init", "--quiet", "--bare", "--template=", "--initial-branch=main", str(place)])
         for setting, value in SETTINGS.items():
             run(["--git-dir", str(place), "config", setting, value])
+        place.chmod(0o700)
     except (OSError, subprocess.CalledProcessError) as error:
         raise Transient(f"git could not make {place}: {error}", kind="disk") from error
     return place

@@ -82,6 +82,7 @@ def _theirs(soul: Soul, progress: Progress, look: RemoteLook) -> tuple[str | Non
     known = soul.seen.recall(REMOTE)
     standing = publish.standing(known, look, soul.repo.is_ancestor)
     if standing is publish.Standing.REWRITTEN:
+        refuse_other_agent(soul, look.tip)
         soul.facts.record("remote.rewritten", known=known, tip=look.tip)
         raise publish.rewritten(known or "", look.tip or "")
     if standing is publish.Standing.BEHIND:
@@ -94,6 +95,19 @@ def _theirs(soul: Soul, progress: Progress, look: RemoteLook) -> tuple[str | Non
             soul.seen.remember(BEHIND, None)
             remember_identity(soul, soul.tree_of(look.tip))
     return look.tip, look.tip
+
+
+def refuse_other_agent(soul: Soul, tip: str | None) -> None:
+    """Raise Refused when the history that stands on the remote is another agent's, not ours rewritten (MERGE-5)."""
+    ours = soul.seen.recall(IDENTITY)
+    theirs = identity.id_of(soul.content(soul.repo.entry(soul.tree_of(tip), identity.PATH)))
+    if ours is not None and theirs is not None and ours != theirs:
+        raise Refused(
+            f"two different agents: this checkout is {ours}, the remote is {theirs}",
+            kind="identity",
+            rule="MERGE-5",
+            advice="Nothing was merged or written. Put this agent's own remote into the configuration.",
+        )
 
 
 def _behind(soul: Soul, progress: Progress, look: RemoteLook, known: str | None) -> tuple[str | None, str | None]:

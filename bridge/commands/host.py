@@ -41,7 +41,7 @@ def _revoke(arguments: argparse.Namespace, keys: Path) -> tuple[object, str]:
     gone = ownserver.revoke(keys, arguments.key)
     return [_row(grant) for grant in gone], "\n".join(
         f"{grant.fingerprint} {grant.comment} opens {grant.repository} no more" for grant in gone
-    )
+    ) + "\nA connection that is open already lasts ten minutes at most; ending its sshd process ends it now."
 
 
 def _list(arguments: argparse.Namespace, keys: Path) -> tuple[object, str]:

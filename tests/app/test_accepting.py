@@ -89,3 +89,21 @@ def test_there_is_nothing_to_accept_where_nothing_was_rewritten() -> None:
     with pytest.raises(Refused) as refused:
         accepting.accept(one.soul, {"choice": "theirs"})
     assert refused.value.exit_code == 3
+
+
+def test_another_agent_on_the_remote_is_no_rewritten_history() -> None:
+    """MERGE-5: two agents are never mixed, whatever a person accepts."""
+    world, one = rewritten()
+    server = world.server
+    file = _file(server, b'{"id": "8c1f9a52-0c5e-4b7e-9d7b-2f3a4b5c6d7e", "name": "aiko"}\n')
+    tree = server.edit("", {"agent.json": file})  # type: ignore[dict-item]
+    other = server.commit(tree, [], "Aiko (phone)", "aiko@phone.local", "aiko (phone)", 1_800_000_200)
+    server.flush()
+    one.remote.rewrite(other)
+    outcome = one.run()
+    assert outcome.problem is not None and outcome.problem.kind == "identity"
+    head = one.soul.head()
+    for choice in (None, "merge", "theirs"):
+        with pytest.raises(Refused, match="two different agents"):
+            accepting.accept(one.soul, {"choice": choice})
+    assert one.soul.head() == head

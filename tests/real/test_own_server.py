@@ -101,3 +101,16 @@ def _git(server: sshd.Sshd, key: Path, verb: str, path: str, *rest: str) -> subp
     address = f"ssh://{server.user}@127.0.0.1:{server.port}{path}"
     environment = {**os.environ, "GIT_SSH_COMMAND": f"ssh -i {key} {options}"}
     return subprocess.run(["git", "-C", clone, verb, address, *rest], capture_output=True, env=environment)
+
+
+def test_a_key_that_opens_one_repository_is_not_moved_to_another_unasked(server: sshd.Sshd) -> None:
+    """AUTH-2: a key for each soul; moving one silently would lead a body to another agent."""
+    for name in ("one", "two"):
+        host(server, "init", str(server.root / f"{name}.soul.git"))
+    key = server.root / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "kaoru.x soul-bridge", "-f", key], check=True)
+    public = Path(f"{key}.pub").read_text()
+    assert host(server, "authorize", str(server.root / "one.soul.git"), public)[0] == 0
+    code, answer = host(server, "authorize", str(server.root / "two.soul.git"), public)
+    assert code == 3 and "one.soul.git" in answer["error"]["message"]
+    assert [row["repository"] for row in host(server, "list")[1]] == [str(server.root / "one.soul.git")]
