@@ -127,7 +127,8 @@ class Daemon:
         publish = not self._cycle.failures and now >= self._quiet_until
         return Order(None if everything else notes.paths, remote=due, publish=due or publish)
 
-    def _pass(self, order: Order) -> sync.Outcome:
+    def _pass(self, order: Order, by_hand: bool = False) -> sync.Outcome:
+        """One pass; one that a person asked for does not make the daemon more patient than it was."""
         soul, life = self._soul, self.life
         life.syncing = True
         outcome = sync.run(soul, order)
@@ -136,7 +137,8 @@ class Daemon:
         if order.hints is None:
             self._cycle = cycle.looked(self._cycle, now)
         asked = outcome.fetched or outcome.pushed or outcome.problem is not None
-        if asked or order.remote:
+        fruitless = outcome.ending in (cycle.Ending.TRANSIENT, cycle.Ending.REFUSED)
+        if (asked or order.remote) and not (by_hand and fruitless and self._cycle.failures):
             self._cycle = cycle.step(self._cycle, outcome.ending, now, random.random())  # noqa: S311 - jitter only
         if outcome.pushed:
             self._cycle = replace(self._cycle, attempt=max(outcome.took, 0.01))
@@ -178,7 +180,7 @@ class Daemon:
     def _sync(self, asked: list[Request]) -> None:
         now = any(request.words.get("now") for request in asked)
         try:
-            outcome = requests.settle(self._soul, now, self._pass)
+            outcome = requests.settle(self._soul, now, lambda order: self._pass(order, by_hand=True))
         except BaseException as error:
             for request in asked:
                 request.finish(error=error)

@@ -36,7 +36,7 @@ def refuse_unless_repairable(soul: Path, known: bool, problem: str) -> None:
     names = set(os.listdir(soul)) - {GIT} if soul.is_dir() else set()
     if not known or not names:
         raise Refused(
-            f"{soul} cannot be used: {problem}",
+            f"{soul} cannot be used: {problem if soul.is_dir() else 'the checkout is missing'}",
             kind="disk",
             rule="GUARD-2",
             advice="Nothing was recorded, deleted or cloned. Bring the folder back, or join again with "

@@ -29,7 +29,7 @@ _CAUSES = {
     "rewritten": "the remote's history was rewritten",
     "not-a-soul": "the remote is not a soul",
     "rejected": "refused by the server",
-    "disk": "no room or no access on this disk",
+    "disk": "the checkout or its disk cannot be used",
     "config": "the configuration cannot be used",
     "internal": "a fault of soul-bridge",
 }

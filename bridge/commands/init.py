@@ -84,6 +84,9 @@ def _settings(arguments: argparse.Namespace, context: Context) -> config.Setting
         settings = config.load(places, agent)
         given = {"remote": arguments.remote, "body": arguments.body, "soul": soul}
         other = {name: value for name, value in given.items() if value and str(value) != str(getattr(settings, name))}
+        if other and "body" not in other and not (settings.soul / ".git").exists():
+            # Nothing ever came of the first try: what is said now is what was meant.
+            return _checked(replace(settings, **other), places)
         if other:
             name, value = next(iter(other.items()))
             raise Unusable(
@@ -92,6 +95,10 @@ def _settings(arguments: argparse.Namespace, context: Context) -> config.Setting
             )
     else:
         settings = _new_settings(arguments, context, soul)
+    return _checked(settings, places)
+
+
+def _checked(settings: config.Settings, places: config.Places) -> config.Settings:
     address.parse(settings.remote)
     onboarding.refuse_place(settings.soul, places.home, [places.config, places.keys, settings.key.parent])
     return settings

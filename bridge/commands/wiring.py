@@ -176,7 +176,8 @@ def _repo(settings: config.Settings, context: Context, create: bool) -> tuple[Re
 def _created(soul: Path) -> Repo:
     """A new repository in a folder that is made when it is missing. Raises Refused where no folder can be."""
     try:
-        soul.mkdir(parents=True, exist_ok=True)
+        soul.parent.mkdir(parents=True, exist_ok=True)
+        soul.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise Refused(
             f"{soul} cannot be made: {error.strerror}",
