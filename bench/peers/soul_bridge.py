@@ -40,7 +40,7 @@ def body_of(pair: Pair, number: int) -> Body:
 
 PEER = Peer(
     "soul-bridge",
-    "defaults: settle 500 ms, poll 30 s, one open SSH session",
+    "as it comes (settle 500 ms, poll 30 s; 5 s in quick runs), one open SSH session",
     (),
     (sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); import bridge; print(bridge.__version__)"),
     _open,
