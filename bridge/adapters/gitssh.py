@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from bridge.adapters.gitenv import Outcome, run_git, skeleton
-from bridge.core.errors import AnswerLost, Moved, Refused, SoulError, Transient
+from bridge.core.errors import AnswerLost, HostKeyChanged, Moved, Refused, SoulError, Transient
 from bridge.core.model import RemoteLook
 from bridge.core.words import advice, may_pass, readable
 
@@ -33,6 +33,7 @@ _UNREACHABLE = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _NEVER_SENT = re.compile(r"^ssh: (connect to|could not resolve)", re.IGNORECASE | re.MULTILINE)
+_CHANGED = re.compile(r"identification has changed", re.IGNORECASE)
 _HOST_KEY = re.compile(r"host key verification failed|identification has changed|no matching host key", re.IGNORECASE)
 _UNAUTHORISED = re.compile(r"permission denied \(|too many authentication failures|no supported authentication", re.I)
 _BOILERPLATE = re.compile(
@@ -179,7 +180,8 @@ class GitSsh:
         words, said = outcome.words, _said(outcome.words)
         if _HOST_KEY.search(words):
             remedy = "Nothing was sent. Look at both fingerprints with `soul-bridge accept-host-key`."
-            return Refused(said, kind="hostkey", rule="AUTH-6", advice=remedy)
+            family = HostKeyChanged if _CHANGED.search(words) else Refused
+            return family(said, kind="hostkey", rule="AUTH-6", advice=remedy)
         if _UNAUTHORISED.search(words):
             return Refused(said, kind="auth", rule="AUTH-5", advice=advice(words))
         if "shallow roots are not allowed" in words:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from bridge.app.soul import Soul
 from bridge.app.standing import StandOff
 from bridge.app.sync import Outcome
-from bridge.core.errors import SoulError, Transient
+from bridge.core.errors import HostKeyChanged, SoulError, Transient
 
 BROKE = {"auth": "auth.refused", "hostkey": "hostkey.changed", "network": "remote.unreachable"}
 BROKE["identity"] = "identity.refused"
-MENDED = {"auth": "auth.restored", "network": "remote.restored"}
+MENDED = {"auth.refused": "auth.restored", "remote.unreachable": "remote.restored"}
 LOCAL = ("busy", "disk", "config")  # what a pass without an answer of the remote can prove to be over
 
 
@@ -33,6 +33,7 @@ class Life:
     warnings: tuple[str, ...] = ()
     sighted: bool = True
     progressed: float = 0.0
+    broke: str | None = None  # the event that told of the problem
 
     @property
     def state(self) -> str:
@@ -59,14 +60,25 @@ class Life:
         if problem is None:
             # Only an answer of the remote proves that what stood in its way is gone.
             if self.problem is not None and (outcome.fetched or outcome.pushed or self.problem.kind in LOCAL):
-                self._tell(MENDED.get(self.problem.kind))
-                self.problem = self.problem_since = self.next_try = None
+                self._tell(MENDED.get(self.broke or ""))
+                self.problem = self.problem_since = self.next_try = self.broke = None
             return
         if self.problem is None or self.problem.kind != problem.kind:
             self.problem_since = now
-            self._tell(BROKE.get(problem.kind), message=problem.message)
-        self.problem, self.next_try = problem, next_try
+        broke = _event(problem)
+        if broke != self.broke:
+            self._tell(broke, message=problem.message)
+        self.problem, self.next_try, self.broke = problem, next_try, broke
 
     def _tell(self, event: str | None, **fields: str) -> None:
         if event is not None:
             self.soul.facts.record(event, **fields)
+
+
+def _event(problem: SoulError) -> str | None:
+    """What tells of a problem; None where nothing does, or something else did already."""
+    if problem.kind == "hostkey" and not isinstance(problem, HostKeyChanged):
+        return None  # never pinned
+    if problem.kind == "network" and problem.rule == "REPO-4":
+        return None  # the remote did answer: it stands behind
+    return BROKE.get(problem.kind)

@@ -182,7 +182,10 @@ def _guard(soul: Soul, order: Order, progress: Progress, removals: int) -> bool:
     if wait is None:
         if waits.pop(REMOVED, None) is not None:
             soul.seen.remember(WAITS, waits or None)
+            soul.facts.record("guard.passed", rule=WAITING[0], path=None)
         return False
+    if before is None:
+        soul.facts.record("guard.waiting", rule=WAITING[0], path=None, until=wait.began + wait.length)
     if wait != before:
         soul.seen.remember(WAITS, waits | {REMOVED: [wait.began, wait.length]})
     progress.due(soul.clock.boottime() + wait.left(now))

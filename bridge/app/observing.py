@@ -194,11 +194,13 @@ def _guard(
         if order.now or not wait.left(now):
             continue
         if key not in before and key not in waits:
-            soul.facts.record("guard.waiting", path=path, until=wait.began + wait.length)
+            soul.facts.record("guard.waiting", rule=WAITING[0], path=path, until=wait.began + wait.length)
         waits[key] = wait
         found.leave_out(path)
         soul.waiting[path] = WAITING
         progress.due(soul.clock.boottime() + wait.left(now))
+    for key in sorted(before.keys() - waits.keys()):
+        soul.facts.record("guard.passed", rule=WAITING[0], path=None if key == GONE else key)
     if waits != before:
         soul.seen.remember(WAITS, {key: [wait.began, wait.length] for key, wait in waits.items()} or None)
 

@@ -17,6 +17,9 @@ from bridge.app.soul import Order, Progress, Soul
 from bridge.core import cycle
 from bridge.core.errors import Moved, Refused, SoulError, Transient
 
+TOLD = "held"  # remembered: held paths that a fact told of, with rule and reason
+GUARDS = ("GUARD-2", "GUARD-3")
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -66,6 +69,8 @@ def run(soul: Soul, order: Order) -> Outcome:
     finally:
         soul.repo.discard()
     outcome = _outcome(soul, progress)
+    if not soul.at_start:
+        _tell_held(soul, outcome)
     soul.facts.record("pass.finished", outcome=outcome.outcome, sentence=outcome.sentence)
     return outcome
 
@@ -108,6 +113,23 @@ def _remember_pass(soul: Soul) -> None:
     last, now = soul.seen.recall("clock"), soul.clock.now()
     if last is None or now - last >= 60:
         soul.seen.remember("clock", now)
+
+
+def _tell_held(soul: Soul, outcome: Outcome) -> None:
+    """Say which paths became held, each once for a reason, across restarts; guards tell of their waits themselves."""
+    before = {path: (rule, why) for path, (rule, why) in (soul.seen.recall(TOLD) or {}).items()}
+    held = {path: why for path, why in outcome.held.items() if why[0] not in GUARDS}
+    # A held file that is written again is pending for a moment: that is not the end of its being held.
+    told = {path: why for path, why in before.items() if path in outcome.pending} | held
+    if told == before:
+        return
+    try:
+        soul.seen.remember(TOLD, told or None)
+    except SoulError:
+        return  # a full disk: it is told once it can be remembered
+    for path, (rule, reason) in sorted(held.items()):
+        if before.get(path) != (rule, reason):
+            soul.facts.record("file.held", path=path, rule=rule, reason=reason)
 
 
 def _outcome(soul: Soul, progress: Progress) -> Outcome:

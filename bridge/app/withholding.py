@@ -220,7 +220,7 @@ def _let_go(soul: Soul, progress: Progress, paths: Collection[str]) -> None:
         withheld.let_go(soul, progress, paths)
         leave(soul, set(paths))
     for path in sorted(paths):
-        soul.facts.record("guard.passed", path=path)
+        soul.facts.record("guard.passed", path=path, rule=withheld.RULE)
 
 
 def _hold(soul: Soul, progress: Progress, found: Hold, words: str, trials: list[Trial], asked: bool = False) -> None:
@@ -232,7 +232,6 @@ def _hold(soul: Soul, progress: Progress, found: Hold, words: str, trials: list[
         mark = withhold.mark(_file(soul, changes, merged, path))
         sure = path in found.proven
         holds[path] = holds[path].again(now, mark, withhold.reason(said or holds[path].reason), sure, asked)
-        soul.facts.record("file.held", path=path, rule=withheld.RULE, reason=holds[path].reason)
     withheld.remember(soul, holds)
     progress.held |= found.proven | found.doubtful
     if progress.held:

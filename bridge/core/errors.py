@@ -5,6 +5,7 @@
     │   └── AnswerLost   a push was sent and no answer came: read the remote tip before deciding
     ├── Moved        a ref or file is not as expected: look again now
     ├── Refused      a person has to act; resumes by itself when the cause is gone
+    │   └── HostKeyChanged   the host offers another key than the pinned one
     ├── Held         one path is set aside, the rest goes on
     └── Unusable     configuration or key file: exit before starting
 
@@ -63,6 +64,12 @@ class Refused(SoulError):
     """Not allowed: a person has to act; asked again rarely, resumes by itself."""
 
     kind = "rejected"
+
+
+class HostKeyChanged(Refused):
+    """The host offers another key than the pinned one: nothing was sent (AUTH-6)."""
+
+    kind = "hostkey"
 
 
 class Held(SoulError):

@@ -110,12 +110,17 @@ def test_an_emptied_memory_waits_for_guard() -> None:
     outcome = one.run()
     assert outcome.held[MEMORY][0] == "GUARD-2" and outcome.pending == (MEMORY,)
     assert outcome.deadline == pytest.approx(world.clock.boottime() + GUARD, abs=1)
+    began = [{"rule": "GUARD-2", "path": MEMORY, "until": pytest.approx(world.clock.now() + GUARD, abs=1)}]
+    assert one.facts.named("guard.waiting") == began
     world.clock.advance(30)
     one.restart()
     assert one.settle(2).held[MEMORY][0] == "GUARD-2"
     world.clock.advance(30)
+    assert not one.facts.named("guard.passed")
     assert MEMORY in one.run().recorded
     assert world.published()[MEMORY] == b""
+    assert one.facts.named("guard.passed") == [{"rule": "GUARD-2", "path": MEMORY}]
+    assert len(one.facts.named("guard.waiting")) == 1
 
 
 def test_an_emptied_memory_that_comes_back_was_nothing() -> None:
@@ -230,10 +235,13 @@ def test_a_mass_of_removals_from_the_remote_waits() -> None:
     two.restart()
     two.settle(1)
     assert two.text("notes/1.md") == "x\n"
+    assert [fact["rule"] for fact in two.facts.named("guard.waiting")] == ["GUARD-3"]
+    assert not two.facts.named("guard.passed")
     two.write("notes/2.md", "still needed\n")
     world.clock.advance(GUARD)
     two.settle()
     assert two.text("notes/1.md") is None and two.text("notes/2.md") == "still needed\n"
+    assert two.facts.named("guard.passed") == [{"rule": "GUARD-3", "path": None}]
     world.settle()
     assert one.files() == two.files() == world.published()
 
@@ -325,6 +333,26 @@ def test_an_unreadable_directory_is_held_and_never_a_deletion() -> None:
     one.tree.agent_show("notes")
     assert one.settle().held == {}
     assert world.published()["notes/deep/a.md"] == b"a\n"
+
+
+def test_that_a_path_became_held_is_told_once_for_each_reason() -> None:
+    """GUARD-5, GUARD-6, TREE-6: not at every look, and not again after a restart."""
+    world, (one,) = joined("laptop")
+    one.write("notes/deep/a.md", "a\n")
+    one.settle()
+    one.tree.agent_hide("notes")
+    held = one.settle().held
+    one.settle()
+    one.restart()
+    one.settle()
+    told = one.facts.named("file.held")
+    assert told == [{"path": path, "rule": rule, "reason": why} for path, (rule, why) in sorted(held.items())]
+    assert {fact["rule"] for fact in told} == {"GUARD-6"}
+    one.tree.agent_show("notes")
+    one.settle()
+    one.tree.agent_hide("notes")
+    one.settle()
+    assert len(one.facts.named("file.held")) == 2 * len(told), "it was over and began anew"
 
 
 def test_a_full_disk_is_said_and_mended_by_itself() -> None:

@@ -23,7 +23,7 @@ from bridge.adapters.gitssh import GitSsh
 from bridge.adapters.remote import Access, Patience, Remote
 from bridge.adapters.repo import Repo
 from bridge.core.address import Address
-from bridge.core.errors import AnswerLost, Moved, Refused, Transient
+from bridge.core.errors import AnswerLost, HostKeyChanged, Moved, Refused, Transient
 from bridge.core.model import File, RemoteLook
 from bridge.fakes.remote import FakeRemote, _copy, accept
 from bridge.fakes.repo import FakeRepo
@@ -453,6 +453,7 @@ def test_a_changed_host_key_is_refused_before_anything_is_sent(host: Any) -> Non
     with pytest.raises(Refused) as caught:
         one.remote.fetch(())
     assert (caught.value.kind, caught.value.rule) == ("hostkey", "AUTH-6")
+    assert isinstance(caught.value, HostKeyChanged)
     assert "accept-host-key" in caught.value.advice
     assert host.server.log == asked
     host.known_hosts.path.write_text(right)
@@ -466,6 +467,7 @@ def test_a_host_that_was_never_pinned_is_refused(host: Any) -> None:
     with pytest.raises(Refused) as caught:
         one.remote.fetch(())
     assert (caught.value.kind, caught.value.rule) == ("hostkey", "AUTH-6")
+    assert not isinstance(caught.value, HostKeyChanged)
 
 
 def test_a_missing_key_refuses_the_remote_before_any_connection(host: Any) -> None:

@@ -16,7 +16,7 @@ from typing import Protocol
 
 import paramiko
 
-from bridge.core.errors import Refused, Transient
+from bridge.core.errors import HostKeyChanged, Refused, Transient
 from bridge.core.words import advice, readable
 
 PIECE = 32 * 1024
@@ -314,9 +314,8 @@ def _unknown_host(host: str) -> Refused:
 
 def _changed_host(host: str, found: str, pinned: Collection[HostKey]) -> Refused:
     expected = ", ".join(_fingerprint(key.blob) for key in pinned)
-    return Refused(
+    return HostKeyChanged(
         f"the host key of {host} has changed: it offers {found}, pinned is {expected}",
-        kind="hostkey",
         rule="AUTH-6",
         advice="Nothing was sent; local work is safe. Ask the host's owner whether that is right, then run "
         "`soul-bridge accept-host-key`.",
