@@ -7,7 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-LONG = 600.0  # seconds that somebody waits for an answer
+from bridge.core.errors import Transient
+
+ANSWERED = 900.0  # seconds for the soul's thread to do what a command asks
 
 
 @dataclass
@@ -25,9 +27,13 @@ class Request:
         self.done.set()
 
     def wait(self) -> dict[str, Any]:
-        """The answer. Raises the error it was finished with, TimeoutError when nobody answers."""
-        if not self.done.wait(LONG):
-            raise TimeoutError("the soul's thread did not answer")
+        """The answer. Raises the error it was finished with, Transient(kind="busy") when none comes in time."""
+        if not self.done.wait(ANSWERED):
+            raise Transient(
+                f"the daemon did not answer within {ANSWERED:g} s; what was asked may still be done",
+                kind="busy",
+                advice="soul-bridge status",
+            )
         if self.error is not None:
             raise self.error
         return self.answer or {}

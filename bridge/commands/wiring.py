@@ -21,6 +21,7 @@ from bridge.adapters.repo import Repo
 from bridge.adapters.seen import Seen
 from bridge.adapters.tree import Tree, prepare_process
 from bridge.app import repairing, reporting, requests, status
+from bridge.app.inbox import ANSWERED as ANSWERED
 from bridge.app.reads import Reads
 from bridge.app.soul import KNOWN, MAIN, Limits, Soul
 from bridge.app.sync import Outcome
@@ -33,7 +34,6 @@ PRIVATE = "soul-bridge"  # our folder in the git directory
 MATERIALISED = "materialised"  # in the state directory: the commit the checkout was last brought to whole
 MARK = "checkout"  # in the state directory: the id that the checkout must carry
 HOOKS_END = 5.0  # seconds that hooks have to come to their end when a soul is closed
-ANSWERED = 900.0  # seconds for a daemon to do what a command asks
 
 
 @dataclass
