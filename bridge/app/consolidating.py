@@ -29,7 +29,7 @@ STARTING = 900.0  # seconds that taking the lease may take
 
 
 def begin(soul: Soul, words: dict[str, Any]) -> dict[str, Any]:
-    """Take the lease and freeze what the command is going to read: {id, lease, renews, stops} (boottimes).
+    """Take the lease and freeze what the command is going to read: {id, lease, started} (boottime, as `lease.duty`).
 
     Raises Refused(kind="lease") when another body, or another command here, consolidates; Transient when offline.
     """
@@ -58,7 +58,7 @@ def note(soul: Soul, words: dict[str, Any]) -> dict[str, Any]:
 
 
 def renew(soul: Soul, words: dict[str, Any]) -> dict[str, Any]:
-    """Extend the lease: the new times. Raises Refused(kind="lease") when it is not ours any more, Transient."""
+    """Extend the lease: the new time. Raises Refused(kind="lease") when it is not ours any more, Transient."""
     run = freezing.named(soul, words["id"])
     try:
         leasing.renew(soul, {})
@@ -117,7 +117,7 @@ def _take_in(soul: Soul) -> None:
 
 
 def _times(run: freezing.Run) -> dict[str, Any]:
-    return {"id": run.id, "renews": lease.renews(run.started), "stops": lease.stops(run.started)}
+    return {"id": run.id, "started": run.started}
 
 
 class Child(Protocol):
@@ -153,8 +153,7 @@ class Holder:
     clock: Ticks
     stopped: Callable[[], bool] = lambda: False
     grace: float = GRACE
-    _renews: float = 0.0
-    _stops: float = 0.0
+    _started: float = 0.0
 
     def run(self) -> tuple[int, SoulError | None]:
         """The command's exit code, and what kept its results from being published or the lease from being given up.
@@ -181,15 +180,16 @@ class Holder:
 
     def _watch(self, child: Child, id: str) -> SoulError | None:
         """Keep the lease as long as the command runs; why it has to be stopped, None when it need not be."""
-        again = self._renews
+        again = self._started
         while child.wait(STEP) is None and not self.stopped():
             now = self.clock.boottime()
-            if now >= self._stops:
+            duty = lease.duty(self._started, now)
+            if duty is lease.Duty.STOP:
                 return _lost("the lease ends in a minute and could not be renewed")
             seen = self._try({"command": "consolidate look", "id": id}, STEP)
             if seen is not None and seen.get("lost"):
                 return _lost("another lease was read at the remote")
-            if now >= max(self._renews, again):
+            if duty is lease.Duty.RENEW and now >= again:
                 again = now + AGAIN
                 refusal = self._renew(id)
                 if refusal is not None:
@@ -198,7 +198,7 @@ class Holder:
 
     def _renew(self, id: str) -> SoulError | None:
         """Renew; the refusal when the lease is not ours any more. What may pass is tried again later."""
-        seconds = max(STEP, min(RENEWING, self._stops - self.clock.boottime()))
+        seconds = max(STEP, min(RENEWING, lease.stops(self._started) - self.clock.boottime()))
         try:
             held = self.ask({"command": "consolidate renew", "id": id}, seconds)
         except SoulError as error:
@@ -218,7 +218,7 @@ class Holder:
         return family(problem["message"], kind=problem["kind"], rule=problem["rule"], advice=problem["advice"])
 
     def _take(self, held: dict[str, Any]) -> None:
-        self._renews, self._stops = held["renews"], held["stops"]
+        self._started = held["started"]
 
     def _try(self, words: dict[str, Any], seconds: float) -> dict[str, Any] | None:
         try:

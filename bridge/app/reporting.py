@@ -51,7 +51,7 @@ class Reporter:
             problem=_problem(life),
             ignored=soul.ignored,
             warnings=life.warnings,
-            **self._of_history(soul),
+            **{**self._of_history(soul), "lease": _lease(soul)},
         )
 
     def _last_pass(self, life: Life) -> dict[str, str] | None:
@@ -68,7 +68,7 @@ class Reporter:
 
 
 def of_history(soul: Soul, tip: str | None, remote: str | None) -> dict[str, Any]:
-    """What the refs and the tree of main say: tips, distance, conflicts, lease, bodies."""
+    """What the refs and the tree of main say: tips, distance, conflicts, bodies."""
     tree = soul.tree_of(tip)
     return {
         "tip": tip,
@@ -76,7 +76,6 @@ def of_history(soul: Soul, tip: str | None, remote: str | None) -> dict[str, Any
         "ahead": _count(soul, tip, remote),
         "behind": _count(soul, remote, tip),
         "conflicts": _conflicts(soul, tip),
-        "lease": _lease(soul, tree),
         "bodies": _bodies(soul, tree),
     }
 
@@ -138,15 +137,20 @@ def _problem(life: Life) -> dict[str, Any] | None:
     }
 
 
-def _lease(soul: Soul, tree: str) -> dict[str, Any] | None:
-    file = soul.repo.entry(tree, layout.LEASE)
-    content = soul.content(file)
-    found = lease.read(content)
-    if found is None or content is None:
+def _lease(soul: Soul) -> dict[str, Any] | None:
+    """Whose the lease in main is, None for one that is over: asked at every report, for that comes with time alone."""
+    content = soul.content(soul.repo.entry(soul.tree_of(soul.head()), layout.LEASE))
+    now, ours = soul.clock.boottime(), soul.seen.recall("lease")
+    sighting = soul.sighting
+    if sighting is None or sighting.content != content:
+        sighting = lease.sight(None, content, now)
+    written = ours["content"].encode() if ours else None
+    verdict = lease.decide(sighting, written, int(soul.clock.now() * 1000), now)
+    if isinstance(verdict, lease.Free) or verdict.until is None:
         return None
-    ours = soul.seen.recall("lease")
-    mine = bool(ours) and ours["content"].encode() == content
-    return {"body": found.body, "until": iso(found.until / 1000), "mine": mine}
+    mine = isinstance(verdict, lease.Mine)
+    body = soul.body if isinstance(verdict, lease.Mine) else verdict.body
+    return {"body": body, "until": iso(verdict.until / 1000), "mine": mine}
 
 
 def _bodies(soul: Soul, tree: str) -> list[dict[str, Any]]:

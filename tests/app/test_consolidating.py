@@ -210,7 +210,7 @@ def test_a_restart_in_the_middle_changes_nothing() -> None:
     two.settle()
     one.settle()
     assert one.text(MEMORY) == FIVE
-    assert requests.answer(one.soul, {"command": "consolidate renew", "id": run["id"]})["stops"] > run["stops"]
+    assert requests.answer(one.soul, {"command": "consolidate renew", "id": run["id"]})["started"] > run["started"]
     end(one, run["id"])
     assert "from the phone" in (one.text(MEMORY) or "")
 
@@ -282,7 +282,7 @@ def test_a_renewed_lease_is_not_another_one() -> None:
     renewed = requests.answer(one.soul, {"command": "consolidate renew", "id": run["id"]})
     one.settle()
     assert one.soul.lost is False
-    assert renewed["stops"] >= run["stops"] + lease.RENEWED_AFTER
+    assert renewed["started"] >= run["started"] + lease.RENEWED_AFTER
 
 
 def test_a_renewal_whose_answer_was_lost_is_not_another_lease() -> None:

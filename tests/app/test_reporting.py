@@ -1,0 +1,31 @@
+"""What `status` says of a soul beside its passes."""
+
+from __future__ import annotations
+
+from bridge.app import leasing
+from bridge.app.life import Life
+from bridge.app.reporting import Reporter
+from bridge.core import lease
+from tests.app.bodies import fleet
+
+
+def test_the_lease_is_told_as_whoever_asks_for_it_would_be_answered() -> None:
+    """LEASE-2: whose it is, and none once it has lapsed, though main did not move since."""
+    world = fleet()
+    one, two = world.body("laptop"), world.body("phone")
+    world.settle()
+    leasing.acquire(one.soul, {})
+    world.settle()
+    mine, theirs = Reporter("/soul", "remote", None, None), Reporter("/soul", "remote", None, None)
+    own = mine.document(Life(one.soul))["lease"]
+    assert own["body"] == "laptop" and own["mine"] is True
+    assert theirs.document(Life(two.soul))["lease"] == {**own, "mine": False}
+    world.clock.advance(lease.LASTS + lease.GRACE_MS / 1000 + 1)
+    assert theirs.document(Life(two.soul))["lease"] is None
+
+
+def test_no_lease_is_none() -> None:
+    """LEASE-1."""
+    one = fleet().body("laptop")
+    one.settle()
+    assert Reporter("/soul", "remote", None, None).document(Life(one.soul))["lease"] is None
