@@ -88,9 +88,12 @@ def _bring(soul: Soul, order: Order, progress: Progress, tree: str, done: str, l
     if ready:
         intent = {path: (file.oid, file.mode) if file is not None else (None, 0) for path, file in ready.items()}
         soul.seen.remember(PLACING, intent)
-    for path, file in ready.items():
-        if _has_to_wait(path, file, aside) or not _place(soul, progress, path, file):
-            aside.add(path)
+    try:
+        for path, file in ready.items():
+            if _has_to_wait(path, file, aside) or not _place(soul, progress, path, file):
+                aside.add(path)
+    finally:
+        soul.watching = plan.again(soul.watching, progress.young)
     if tree == done and aside == left and not ready:
         return False
     with soul.seen.transaction():
@@ -209,7 +212,7 @@ def _place(soul: Soul, progress: Progress, path: str, file: File | None) -> bool
         arrivals.remember(soul, path, before, file, began)
     progress.written.append(path)
     if after is not None and after.racy:
-        soul.watching = plan.again(soul.watching, [path])
+        progress.young.add(path)
     progress.due(soul.clock.boottime() + plan.RACY + 0.1)
     soul.facts.record("file.written", path=path, removed=file is None)
     return True

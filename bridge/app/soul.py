@@ -145,8 +145,8 @@ class Apart:
 class Progress:
     """What a pass has done so far; the outcome is made from it.
 
-    again: paths worth a look at once. back: files that are gone and to be put back. pending: unsettled and waiting
-    paths. deadline: boottime of the next look that is worth it. took: seconds the push took. tries: pushes sent.
+    again: paths worth a look at once. young: written by us so shortly ago that they are to be read once more.
+    back: files that are gone and to be put back. pending: unsettled and waiting paths. deadline: boottime of the next look that is worth it. took: seconds the push took. tries: pushes sent.
     apart: withheld paths that may be tried again. held: paths that the server refused in this pass (REPO-8).
     """
 
@@ -161,6 +161,7 @@ class Progress:
     problem: SoulError | None = None
     notes: list[str] = field(default_factory=list)
     again: set[str] = field(default_factory=set)
+    young: set[str] = field(default_factory=set)
     back: set[str] = field(default_factory=set)
     pending: set[str] = field(default_factory=set)
     deadline: float | None = None
