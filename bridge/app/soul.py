@@ -146,7 +146,8 @@ class Progress:
     """What a pass has done so far; the outcome is made from it.
 
     again: paths worth a look at once. young: written by us so shortly ago that they are to be read once more.
-    back: files that are gone and to be put back. pending: unsettled and waiting paths. deadline: boottime of the next look that is worth it. took: seconds the push took. tries: pushes sent.
+    back: files that are gone and to be put back. pending: unsettled and waiting paths. deadline: boottime of
+    the next look that is worth it. took: seconds the push took. tries: pushes sent.
     apart: withheld paths that may be tried again. held: paths that the server refused in this pass (REPO-8).
     """
 
