@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 import traceback
@@ -31,6 +32,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=HERE, help="directory of results.json, README.md and plot.svg")
     parser.add_argument("--show", action="store_true", help="measure nothing; write the pages from results.json again")
     arguments = parser.parse_args(words)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(143))  # so that what was started is ended
     if arguments.show:
         results = Results.read(arguments.out / "results.json")
         results.goals = goals.judged(results)

@@ -70,7 +70,18 @@ class Server:
         configuration = self.root / "sshd_config"
         configuration.write_text(_CONFIGURATION.format(port=self.port, root=self.root, address=self.network.address))
         beside = ["unshare", "-m", "sh", "-c", f'mount --bind {self._accounts()} /etc && exec "$@"', "sh"]
-        command = [*self.network.beyond, *beside, _sshd(), "-D", "-e", "-f", str(configuration)]
+        command = [
+            "setpriv",
+            "--pdeathsig",
+            "TERM",
+            *self.network.beyond,
+            *beside,
+            _sshd(),
+            "-D",
+            "-e",
+            "-f",
+            str(configuration),
+        ]
         with (self.root / "sshd.log").open("ab") as log:
             server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.network.call(lambda: until(self._accepts, "sshd accepts connections", 10, 0.05))
