@@ -217,13 +217,16 @@ def end(child: subprocess.Popen[bytes]) -> None:
                 pipe.close()
 
 
+def _unwaiting(path: str, flags: int) -> int:
+    """Open what should be a file; a pipe in its place is not waited for."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
 def _put(path: Path, content: bytes) -> None:
     """Write a small file whole, unless it is already so; two processes may do it at once."""
-    try:
-        if path.read_bytes() == content:
+    with contextlib.suppress(FileNotFoundError), open(path, "rb", opener=_unwaiting) as present:
+        if present.read() == content:
             return
-    except FileNotFoundError:
-        pass
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     temporary.write_bytes(content)
     temporary.replace(path)

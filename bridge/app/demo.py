@@ -94,7 +94,7 @@ class Body:
         fresh.replace(target)
 
     def _command(self, *words: str) -> list[str]:
-        return [sys.executable, "-m", "bridge", *words]
+        return [sys.executable, "-P", "-m", "bridge", *words]
 
     def _environment(self) -> dict[str, str]:
         package = str(Path(__file__).resolve().parents[2])

@@ -232,8 +232,10 @@ def _settle_line(place: Path, line: str) -> None:
 
 def _first_line(path: Path) -> str | None:
     try:
-        return path.read_text("ascii").strip() or None
-    except OSError:
+        # A pipe in the file's place is not waited for.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            return file.read(1024).decode("ascii").strip() or None
+    except (OSError, UnicodeDecodeError):
         return None
 
 

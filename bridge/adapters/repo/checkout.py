@@ -14,7 +14,7 @@ from bridge.adapters.repo.history import History
 from bridge.adapters.repo.index import Index
 from bridge.adapters.repo.packs import settle
 from bridge.adapters.repo.refs import Refs
-from bridge.adapters.repo.store import Store, damaged
+from bridge.adapters.repo.store import Store, damaged, plain
 from bridge.adapters.repo.trees import Trees
 from bridge.core import errors
 from bridge.core.layout import LARGEST_STORED
@@ -281,7 +281,7 @@ def _refuse_kinds(git_dir: Path) -> None:
     """Refuse git directories that would be misread. Raises Refused(kind="rule")."""
     refuse_alternates(git_dir)
     try:
-        config = (git_dir / "config").read_bytes()
+        config = plain(git_dir / "config")
     except OSError:
         config = b""  # it is obeyed in nothing, so it need not be there
     for met, words, advice in (

@@ -202,7 +202,7 @@ class Index:
     def _load(self) -> None:
         """Read the index, unless it is the one we know. Raises _Strange, OSError."""
         try:
-            with open(self._path, "rb") as file:
+            with open(self._path, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as file:
                 mark = _mark(os.fstat(file.fileno()))
                 if mark == self._state.mark:
                     return

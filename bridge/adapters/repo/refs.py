@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bridge.adapters.repo.locks import locked
 from bridge.adapters.repo.packs import settle
-from bridge.adapters.repo.store import damaged
+from bridge.adapters.repo.store import damaged, plain
 from bridge.core import errors
 
 _OID = re.compile(rb"[0-9a-f]{40}\Z")
@@ -101,7 +101,7 @@ class Refs:
         if ref not in self._packed():
             return
         packed = self._git_dir / "packed-refs"
-        lines = packed.read_bytes().splitlines(keepends=True)
+        lines = plain(packed).splitlines(keepends=True)
         name = ref.encode("utf-8", "surrogateescape")
         kept, skipping = [], False
         for line in lines:
@@ -110,7 +110,7 @@ class Refs:
             if not skipping:
                 kept.append(line)
         with locked(self._git_dir, packed, b"".join(kept)) as lock:
-            if packed.read_bytes().splitlines(keepends=True) != lines:
+            if plain(packed).splitlines(keepends=True) != lines:
                 raise errors.Transient("another git changed packed-refs just now", kind="busy")
             lock.rename(packed)
             settle(self._git_dir)
@@ -119,7 +119,7 @@ class Refs:
         """What a ref's own file holds, None when there is none."""
         _check(ref)
         try:
-            return (self._git_dir / ref).read_bytes().strip()
+            return plain(self._git_dir / ref).strip()
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
         except OSError as error:
@@ -127,7 +127,7 @@ class Refs:
 
     def _packed(self) -> dict[str, str]:
         try:
-            lines = (self._git_dir / "packed-refs").read_bytes().splitlines()
+            lines = plain(self._git_dir / "packed-refs").splitlines()
         except FileNotFoundError:
             return {}
         except OSError as error:

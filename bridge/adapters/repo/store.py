@@ -7,9 +7,11 @@ either: nothing that could follow them is ever asked.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
+import stat
 import zlib
 from collections import OrderedDict
 from pathlib import Path
@@ -192,6 +194,14 @@ class Store:
         while self._recent_weight > _REMEMBERED:
             _, (_, content) = self._recent.popitem(last=False)
             self._recent_weight -= len(content) + 200
+
+
+def plain(path: Path) -> bytes:
+    """Bytes of a regular file of git's own. Raises OSError, also for a pipe, which might never give any."""
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "is no regular file")
+        return file.read()
 
 
 def read_loose(path: Path, oid: str) -> tuple[str, bytes]:

@@ -98,7 +98,8 @@ class Tree:
 
     def _marked(self) -> str | None:
         try:
-            return (self._private / "id").read_text("ascii").strip()
+            with open(self._private / "id", encoding="ascii", opener=_unwaiting) as opened:
+                return opened.read(1024).strip()
         except (OSError, UnicodeDecodeError):
             return None
 
@@ -343,6 +344,11 @@ class Tree:
             raise Moved(f"{path} is there already")
         what = "a directory" if stat.S_ISDIR(status.st_mode) else place.kind_of(status.st_mode)
         raise Held(f"{path} is not written: {what} is there", rule="GUARD-6")
+
+
+def _unwaiting(path: str, flags: int) -> int:
+    """Open what should be a file; a pipe in its place is not waited for."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _names(way: Place, descriptor: int) -> bool:
