@@ -210,13 +210,23 @@ def _one(settings: config.Settings, context: Context, scheduled: bool = True) ->
             _report(reporter, state, opened.reads),
             lambda: pause.is_paused(state),
         )
-        nightly = consolidating.nightly(settings, context) if settings.consolidation and scheduled else None
         server = control.Server(places.control_socket(settings.agent), _answer(inbox, soul), lock)
         server.start()
+        let_go = _one_after_another(server.close, let_go)
+        # After the server: a run that was missed begins at once, and asks this daemon.
+        nightly = consolidating.nightly(settings, context) if settings.consolidation and scheduled else None
     except BaseException:
         let_go()
         raise
     return Running(opened, daemon, server, beat, nightly)
+
+
+def _one_after_another(*ends: Callable[[], None]) -> Callable[[], None]:
+    def end() -> None:
+        for each in ends:
+            each()
+
+    return end
 
 
 def _report(reporter: Reporter, state: Path, reads: Reads) -> Callable[[Life], None]:
