@@ -98,16 +98,21 @@ def _theirs(soul: Soul, progress: Progress, look: RemoteLook) -> tuple[str | Non
 
 
 def refuse_other_agent(soul: Soul, tip: str | None) -> None:
-    """Raise Refused when the history that stands on the remote is another agent's, not ours rewritten (MERGE-5)."""
+    """Raise Refused when the history that stands on the remote is another agent's, not ours rewritten (MERGE-5).
+
+    A seed of the same name is none: a remote that was emptied and filled anew holds one.
+    """
     ours = soul.seen.recall(IDENTITY)
-    theirs = identity.id_of(soul.content(soul.repo.entry(soul.tree_of(tip), identity.PATH)))
-    if ours is not None and theirs is not None and ours != theirs:
-        raise Refused(
-            f"two different agents: this checkout is {ours}, the remote is {theirs}",
-            kind="identity",
-            rule="MERGE-5",
-            advice="Nothing was merged or written. Put this agent's own remote into the configuration.",
-        )
+    fields = identity.read(soul.content(soul.repo.entry(soul.tree_of(tip), identity.PATH))) or {}
+    theirs = fields.get("id")
+    if ours in (None, theirs) or theirs is None or (fields.get("seed") is True and fields.get("name") == soul.agent):
+        return
+    raise Refused(
+        f"two different agents: this checkout is {ours}, the remote is {theirs}",
+        kind="identity",
+        rule="MERGE-5",
+        advice="Nothing was merged or written. Put this agent's own remote into the configuration.",
+    )
 
 
 def _behind(soul: Soul, progress: Progress, look: RemoteLook, known: str | None) -> tuple[str | None, str | None]:
