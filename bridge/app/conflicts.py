@@ -18,7 +18,8 @@ from bridge.core.ports import Repo
 DAYS = 90
 SHORT = 12  # hex digits of an id
 SKEWED = 7 * 86400.0  # seconds by which a commit may be older than one it follows
-MOST = 5_000  # lost versions that are listed; a message of one commit could claim more than anybody reads
+MOST = 5_000  # lost versions that are listed
+MOST_OF_ONE = 1_000  # of them from one commit: a message could claim more than anybody reads, and hide the others
 ALL_OLD = 500  # so many older commits one after the other end the search; one with a false time hides nothing
 _ID = re.compile(rf"[0-9a-f]{{{SHORT}}}")
 CLOSING = (commits.RESTORED, commits.DISMISSED)
@@ -82,7 +83,8 @@ def _walk(repo: Repo, head: str, since: str | None, now: float) -> Known:
             break
         facts = commits.trailers(commit.message)
         closed |= {value for key, value in facts if key in CLOSING and _ID.fullmatch(value)}
-        for blob, path in commits.lost_trailers(commit.message) if commit.time >= oldest else ():
+        lost = commits.lost_trailers(commit.message)[:MOST_OF_ONE] if commit.time >= oldest else []
+        for blob, path in lost:
             id = identify(blob, path)
             if len(found) < MOST and id not in closed and id not in found and repo.has(blob):
                 found[id] = Conflict(id, path, commit.body, commit.time, commit.oid, blob)
