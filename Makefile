@@ -24,9 +24,7 @@ demo: $(VENV)
 	@.venv/bin/soul-bridge demo
 
 test: $(VENV)
-	@command -v sshd >/dev/null || test -x /usr/sbin/sshd || \
-		echo "openssh-server is missing: the tests against a real sshd are left out (Debian, Ubuntu: apt-get install openssh-server)." >&2
-	@.venv/bin/python -m pytest -q -rs -n $(JOBS) --dist loadfile tests
+	@scripts/test $(JOBS)
 
 check: $(VENV)
 	@scripts/check
