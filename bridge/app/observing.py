@@ -166,7 +166,7 @@ def _rests(soul: Soul, order: Order, path: str, entry: SeenEntry | None, reading
 
 
 def _put_back(soul: Soul, progress: Progress, found: Found) -> None:
-    """What must exist and what is another body's is no deletion: it comes back from main (GUARD-2, MERGE-9).
+    """What must exist and what is in the registry is no deletion: it comes back from main (GUARD-2, MERGE-9).
 
     Its seen entry stays: whoever writes the file before we do has that as base.
     """
@@ -175,7 +175,8 @@ def _put_back(soul: Soul, progress: Progress, found: Found) -> None:
     if any(map(bodies.owner, gone)):
         registered = soul.registered(soul.tree_of(soul.head()))
     for path in gone:
-        if plan.put_back(path) or bodies.foreign(path, soul.body, registered):
+        own = path == bodies.path(soul.body)
+        if own or plan.put_back(path) or bodies.foreign(path, soul.body, registered):
             found.leave_out(path)
             progress.back.add(path)
 
