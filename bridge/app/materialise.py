@@ -17,6 +17,7 @@ from bridge.core.errors import Held, Moved
 from bridge.core.model import File, Leftover, SeenEntry, blob_id
 
 PLACING = "placing"  # remembered: the intent
+INDEXING = "indexing"  # remembered: the tree that git's index was being brought to
 UNPLACED = "unplaced"  # remembered: paths of the tree that are never created here, with rule and reason
 CHEAP = 0.05  # seconds of writing git's index that nobody notices
 INDEX_PAUSE = 1.0  # seconds for which a dearer one waits after a change
@@ -109,9 +110,15 @@ def _bring(soul: Soul, order: Order, progress: Progress, tree: str, done: str, l
 def _index(soul: Soul, before: str | None, tree: str, left: set[str]) -> None:
     """git's index follows; where another git held it, the next pass tries again."""
     never_came = {path for path in left if path in soul.watching.held and soul.seen.get(path) is None}
-    began = soul.clock.boottime()
-    if soul.repo.index(before, tree, sorted(never_came.union(soul.unplaced))):
-        soul.seen.remember(INDEXED, tree)
+    absent, began = sorted(never_came.union(soul.unplaced)), soul.clock.boottime()
+    # A crash may have come between the index and the memory of it: entries of what it was brought to are ours as well.
+    reached = soul.seen.recall(INDEXING)
+    if reached in (None, tree) or not soul.repo.has(reached) or soul.repo.index(reached, tree, absent):
+        soul.seen.remember(INDEXING, tree)
+        if soul.repo.index(before, tree, absent):
+            with soul.seen.transaction():
+                soul.seen.remember(INDEXED, tree)
+                soul.seen.remember(INDEXING, None)
     soul.indexing, soul.index_due = soul.clock.boottime() - began, None
 
 

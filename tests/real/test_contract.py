@@ -8,7 +8,7 @@ import re
 import stat
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,14 @@ def pair(found: Callable[..., Fleet]) -> Fleet:
 def laptop(pair: Fleet) -> Body:
     """The body that is asked."""
     return pair.bodies["laptop"]
+
+
+@pytest.fixture
+def handy(laptop: Body) -> Iterator[Body]:
+    """The same body, whose calls start no process for once: for stories of many calls."""
+    laptop.within = True
+    yield laptop
+    laptop.within = False
 
 
 def refused(answer: Any, kind: str, rule: str | None = None) -> dict[str, str]:
@@ -122,8 +130,9 @@ def test_init_lays_the_soul_where_it_is_told_and_deletes_nothing_there(fleet: Fl
     assert git(fleet.bare, "for-each-ref") == ""
 
 
-def test_a_name_that_another_machine_carries_is_refused_unless_taken_over(fleet: Fleet) -> None:
+def test_a_name_that_another_machine_carries_is_refused_unless_taken_over(near: Fleet) -> None:
     """init --take-over, MERGE-9: exit 3 for a body registered for another host, nothing written here."""
+    fleet = near
     laptop = fleet.body("laptop")
     fields = json.loads(laptop.read("bodies/laptop.json") or "")
     laptop.write("bodies/laptop.json", json.dumps(fields | {"host": "another-machine"}, indent=2) + "\n")
@@ -182,8 +191,9 @@ def test_an_unknown_host_is_pinned_by_its_fingerprint_only(fleet: Fleet) -> None
 # --- a key or host that is not as it should be -----------------------------------------------------------------------
 
 
-def test_keys_and_hosts_that_are_not_right_end_in_4_and_local_work_goes_on(fleet: Fleet) -> None:
+def test_keys_and_hosts_that_are_not_right_end_in_4_and_local_work_goes_on(near: Fleet) -> None:
     """AUTH-2, AUTH-4, AUTH-5, AUTH-6: mode, absence, read-only, revoked, changed host; each is told, and mended."""
+    fleet = near
     body = fleet.body("laptop")
     number = iter(range(20))
 
@@ -224,8 +234,9 @@ def _other_key(root: Path) -> str:
     return other.make_key().split()[1]
 
 
-def test_no_server_is_exit_5_and_what_was_written_is_safe(fleet: Fleet) -> None:
+def test_no_server_is_exit_5_and_what_was_written_is_safe(near: Fleet) -> None:
     """AUTH-5: unreachable: committed here, exit 5, the words of the failure, and it arrives later."""
+    fleet = near
     body = fleet.body("laptop")
     body.write("notes/offline.md", "# offline\n")
     with body.offline():
@@ -322,8 +333,9 @@ def test_validate_names_rule_path_and_line(laptop: Body) -> None:
     laptop.remove("journal/laptop/2026-01-02.md")
 
 
-def test_versions_come_back_and_commits_are_taken_back_as_new_commits(pair: Fleet, laptop: Body) -> None:
+def test_versions_come_back_and_commits_are_taken_back_as_new_commits(pair: Fleet, handy: Body) -> None:
     """restore, conflicts --dismiss, revert, REPO-3: history grows by one, and refuses where it cannot apply."""
+    laptop = handy
     lost = laptop.json("conflicts")[0]
     answer = laptop.json("restore", lost["id"])
     assert set(answer) >= {"commit", "paths", "pushed"} and answer["pushed"] is True
@@ -351,8 +363,9 @@ def test_versions_come_back_and_commits_are_taken_back_as_new_commits(pair: Flee
     assert laptop.tip() == tip and laptop.read("notes/x.md") == "# x\nsince\n"
 
 
-def test_a_dead_body_is_taken_out_of_the_registry_and_its_journal_stays(pair: Fleet, laptop: Body) -> None:
+def test_a_dead_body_is_taken_out_of_the_registry_and_its_journal_stays(pair: Fleet, handy: Body) -> None:
     """bodies forget: the entry goes, everywhere; what it wrote stays."""
+    laptop = handy
     server = pair.bodies["server"]
     server.write("journal/server/2026-01-02.md", "# 2026-01-02 · server\n")
     server.sync()
