@@ -184,7 +184,7 @@ def _guard(soul: Soul, order: Order, progress: Progress, removals: int) -> bool:
     waits = dict(soul.seen.recall(WAITS) or {})
     before = plan.Wait(*waits[REMOVED]) if REMOVED in waits else None
     now = soul.clock.now()
-    if order.now or not plan.mass(removals, soul.seen.count()):
+    if order.now or removals < plan.FEW_GONE or not plan.mass(removals, soul.seen.count()):
         wait = None
     else:
         wait = plan.wait_for(before, now, soul.limits.guard, found=False)

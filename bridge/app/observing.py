@@ -210,7 +210,7 @@ def _doubtful(soul: Soul, before: dict[str, plan.Wait], found: Found, missing: i
     """Paths that may have to wait, each with the key of its wait; a mass is judged by everything that is gone now."""
     doubtful = {path: path for path in found.versions if _emptied(soul, path, found)}
     gone = [path for path, version in found.versions.items() if version is None]
-    if GONE in before or plan.mass(missing, soul.seen.count()):
+    if GONE in before or (missing >= plan.FEW_GONE and plan.mass(missing, soul.seen.count())):
         doubtful |= dict.fromkeys(gone, GONE)
     # What waited before a consolidation began was not its doing.
     return {path: key for path, key in doubtful.items() if key in before or not freezing.exempt(soul, path)}
