@@ -74,6 +74,7 @@ def markdown(results: Results) -> str:
     """bench/README.md."""
     parts = [
         _INTRODUCTION.format(sizes=results.sizes, when=results.machine["when"], minutes=results.seconds / 60),
+        *_caveats(results),
         "![Seconds from a write to the remote and to the other machine, and the cost of a pass](plot.svg)\n",
         "## What must come out\n",
         _grid(("goal", "found", "at most", "met"), (_goal_cells(goal) for goal in results.goals)),
@@ -88,6 +89,20 @@ def markdown(results: Results) -> str:
     if results.failures:
         parts += ["## What failed in this run\n", "\n".join(f"- {each}" for each in results.failures) + "\n"]
     return "\n".join(parts)
+
+
+def _caveats(results: Results) -> list[str]:
+    """What keeps this run from being the last word."""
+    found = []
+    if results.sizes != "full":
+        found.append("This was no whole run: goals that need its sizes are not measured here.")
+    load, cores = float(results.machine["load before"].split()[0]), int(results.machine["processor"].split()[0])
+    if load > cores / 2:
+        found.append(
+            f"The machine was busy with other work when it began (load {load:g}, {cores} cores): times are longer and "
+            "more scattered than on a quiet one, and what hangs on them (eight bodies above all) may miss its goal."
+        )
+    return [f"**{' '.join(found)}**\n"] if found else []
 
 
 def _goal_cells(goal: Goal) -> tuple[str, ...]:

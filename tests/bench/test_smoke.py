@@ -90,7 +90,8 @@ def test_a_goal_is_judged_by_the_rows_and_only_by_them() -> None:
 
 
 def test_a_peer_that_is_not_installed_is_listed_so_and_never_made_up() -> None:
-    results = Results("full", {"when": ""}, {"Syncthing": "not installed (syncthing is missing)"})
+    machine = {"when": "", "load before": "0.1 0 0", "processor": "2 × x"}
+    results = Results("full", machine, {"Syncthing": "not installed (syncthing is missing)"})
     results.add(arrival.REMOTE, "Syncthing", "loopback", "s", (), note="not installed")
     shown = table.markdown(results)
     assert "| write → remote | Syncthing | loopback | not installed |" in shown
