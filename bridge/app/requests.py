@@ -48,15 +48,16 @@ def answer(
 ) -> dict[str, Any]:
     """Do what the request says; `told` hears how a `sync` went. Raises SoulError."""
     name = words.get("command")
+    _refuse_nonsense(words)
     if name == "sync":
         outcome = settle(soul, bool(words.get("now")), lambda order: sync.run(soul, order))
         told(outcome)
         return report(outcome)
     if name not in DEEDS:
         raise Unusable(f"unknown request {name!r}", kind="usage")
-    if name == "restore" and not words.get("id") and not {"commit", "path"} <= words.keys():
+    if name == "restore" and not words.get("id") and None in (words.get("commit"), words.get("path")):
         raise Unusable("restore takes an id, or a commit and a path", kind="usage", advice="soul-bridge restore --help")
-    missing = [word for word in NEEDS.get(name, ()) if word not in words]
+    missing = [word for word in NEEDS.get(name, ()) if words.get(word) is None]
     if missing:
         # A command of another version than this daemon asks with other words.
         raise Unusable(
@@ -65,6 +66,14 @@ def answer(
             advice="Restart the daemon after an upgrade, or ask again with `soul-bridge --help`.",
         )
     return DEEDS[name](soul, words)
+
+
+def _refuse_nonsense(words: dict[str, Any]) -> None:
+    """Raise Unusable for a word whose value is of no kind that it can have: anything may be written to a socket."""
+    for word, value in words.items():
+        kind = {"owner": int, "group": int, "now": bool}.get(word, str)
+        if value is not None and type(value) is not kind:
+            raise Unusable(f"the request's {word!r} is no value that it can have", kind="usage")
 
 
 def settle(soul: Soul, now: bool, run: Pass) -> sync.Outcome:

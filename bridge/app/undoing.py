@@ -27,7 +27,8 @@ def restore(soul: Soul, words: dict[str, Any]) -> dict[str, Any]:
             file = File(lost.blob, _mode(soul, head, lost.path))
             return _back(soul, head, lost.path, file), f"restore {lost.path}", [(commits.RESTORED, lost.id)]
         commit = history.resolve(soul.repo, words["commit"])
-        found = soul.repo.entry(commit.tree, words["path"])
+        path = words["path"]
+        found = soul.repo.entry(commit.tree, path) if "" not in path.split("/") else None
         if found is None or not found.regular:
             raise Refused(
                 f"{words['path']} is no file in commit {commit.oid[:10]}",
@@ -56,7 +57,7 @@ def forget(soul: Soul, words: dict[str, Any]) -> dict[str, Any]:
     def decide(head: str) -> tuple[Changes, str, list[tuple[str, str]]]:
         body = words["body"]
         path = f"bodies/{body}.json"
-        if body == soul.body or soul.repo.entry(soul.tree_of(head), path) is None:
+        if body == soul.body or "/" in body or soul.repo.entry(soul.tree_of(head), path) is None:
             why = "is this body itself" if body == soul.body else "is not in the registry"
             raise Refused(f"{body} {why}", kind="rule", rule="FORM-6", advice=f"{SAFE} See `soul-bridge bodies`.")
         return {path: None}, f"forget the body {body}", []
