@@ -50,6 +50,7 @@ def objects(repository: Path) -> bytes:
 def body(ground: Ground) -> Bounded:
     """A body whose key was made by the program, under the most careless umask."""
     made = Bounded("laptop", ground.root / "laptop", ground.server.address(ground.repository))
+    made.memory = 4_000_000  # of address space: every thread of a daemon reserves much of it and uses none
     made.home.mkdir()
     ground.bodies["laptop"] = made
     before = os.umask(0)
@@ -204,9 +205,10 @@ def test_the_control_socket_accepts_only_its_owner_and_survives_anything(ground:
     silent = [socket.socket(socket.AF_UNIX) for _ in range(5)]
     for each in silent:
         each.connect(str(path))
-    for sent in NONSENSE:
+    for number, sent in enumerate(NONSENSE):
         with socket.socket(socket.AF_UNIX) as asking:
             asking.settimeout(10)
+            assert body.daemon is not None and body.daemon.poll() is None, (number, body.log()[-2000:])
             asking.connect(str(path))
             try:
                 asking.sendall(sent)
