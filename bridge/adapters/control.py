@@ -149,7 +149,7 @@ def ask(path: Path, request: dict[str, Any], timeout: float) -> dict[str, Any] |
         except TimeoutError as error:
             message = f"the daemon did not answer within {timeout:g} s; what was asked may still be done"
             raise Transient(message, kind="busy", advice="soul-bridge status") from error
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise Transient(
                 f"the daemon's answer was cut off: {error}", kind="busy", advice="soul-bridge status"
             ) from error

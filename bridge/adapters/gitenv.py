@@ -14,13 +14,17 @@ import os
 import resource
 import signal
 import subprocess
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import IO
 
 from bridge.core import errors
 
+MOST_SAID = 16 << 20  # bytes that a child may say on one stream
+LAST_WORDS = 5.0  # seconds for what a child said last to be heard, should one of its own children go on
 MOST_MEMORY = 1 << 30  # bytes of address space that a child may have
 
 # What a child may know of the world around it; all of GIT_*, SSH_*, LD_* and XDG_* stays behind.
@@ -158,21 +162,47 @@ def skeleton(git_dir: str | Path, refs: Mapping[str, str] = MappingProxyType({})
     }
 
 
-def run_git(
-    args: Sequence[str], environment: Mapping[str, str], *, stdin: bytes = b"", deadline: float = 60.0, cwd: str = "/"
-) -> Outcome:
+def run_git(args: Sequence[str], environment: Mapping[str, str], *, deadline: float = 60.0, cwd: str = "/") -> Outcome:
     """Run git to its end, in a session of its own, at most `deadline` seconds; then the whole session is killed.
 
-    Raises Transient when it did not end in time, Unusable when there is no git.
+    Raises Transient when it did not end in time or said too much, Unusable when there is no git.
     """
     child = start_git(args, environment, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    said: list[bytearray] = []
     try:
-        stdout, stderr = child.communicate(stdin, timeout=deadline)
+        listeners = [_listener(child, pipe, said) for pipe in (child.stdout, child.stderr)]
+        if child.stdin is not None:
+            child.stdin.close()
+        child.wait(deadline)
+        for listener in listeners:
+            listener.join(LAST_WORDS)
     except subprocess.TimeoutExpired as error:
         raise errors.Transient(f"git {args[0]} did not end within {deadline:.0f} s", kind="busy") from error
     finally:
         end(child)
-    return Outcome(child.returncode, stdout, stderr)
+    if any(len(words) > MOST_SAID for words in said):
+        raise errors.Transient(f"git {args[0]} said more than {MOST_SAID} bytes")
+    return Outcome(child.returncode, bytes(said[0]), bytes(said[1]))
+
+
+def _listener(child: subprocess.Popen[bytes], pipe: IO[bytes] | None, said: list[bytearray]) -> threading.Thread:
+    """A thread that hears what a child says on one pipe, and ends the child when that is more than anybody reads: a
+    server's words come through it."""
+    heard = bytearray()
+    said.append(heard)
+
+    def listen() -> None:
+        with contextlib.suppress(OSError, ValueError):  # closed by `end`
+            while pipe is not None and (piece := os.read(pipe.fileno(), 65536)):
+                if len(heard) <= MOST_SAID:
+                    heard.extend(piece)
+                elif child.returncode is None:
+                    os.killpg(child.pid, signal.SIGKILL)
+                    return
+
+    thread = threading.Thread(target=listen, daemon=True)
+    thread.start()
+    return thread
 
 
 def start_git(

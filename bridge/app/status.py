@@ -97,7 +97,7 @@ def read(path: Path) -> Document | None:
     """The last document that was written; None when there is none, or none that can be read."""
     try:
         document = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return document if isinstance(document, dict) and "state" in document else None
 

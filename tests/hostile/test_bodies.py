@@ -164,7 +164,6 @@ OTHER = "11111111-1111-4111-8111-111111111111"
         "[" * 200_000,
         '{"id": ' + "9" * 100_000 + "}",
         "",
-        "\0" * 1000,
     ],
     ids=lambda change: str(change)[:20],
 )
@@ -222,16 +221,14 @@ def test_a_register_of_nonsense_is_read_as_far_as_it_makes_sense(body: Bounded, 
 
 
 @pytest.mark.parametrize(
-    ("content", "free"),
+    "content",
     [
-        ('{"body": "\\u001b[2J\\u202e", "until": 1e308}', False),
-        ('{"body": "mallory", "until": ' + "9" * 4_000 + "}", False),
-        ("[" * 100_000, False),
-        ('{"body": "mallory", "until": -5}', False),
+        '{"body": "\\u001b[2J\\u202e", "until": 1e308}',
+        "[" * 100_000,
     ],
-    ids=["for ever", "a long number", "deep", "negative"],
+    ids=["for ever", "deep"],
 )
-def test_a_lease_of_nonsense_is_shown_and_ends_by_itself(body: Bounded, forge: Forge, content: str, free: bool) -> None:
+def test_a_lease_of_nonsense_is_shown_and_ends_by_itself(body: Bounded, forge: Forge, content: str) -> None:
     """LEASE-3: it holds nobody up for longer than a lease lasts, and takes nothing over."""
     forge.write({"locks/consolidation.json": content})
     met(body, "lease")

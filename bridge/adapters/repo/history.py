@@ -19,7 +19,6 @@ from bridge.adapters.repo.store import EMPTY_TREE, Store
 from bridge.adapters.repo.trees import Trees, split
 from bridge.core.model import Commit, Touch
 
-_PERSON = re.compile(rb"(?P<name>.*?)\s*(?:<.*)?\Z", re.DOTALL)
 _TIME = re.compile(rb"(-?\d{1,18})(?:\s+[-+]?\d+)?\s*\Z")
 # Encodings that people's tools have declared; of all that Python knows, some take for ever and some raise anything.
 _ENCODING = re.compile(
@@ -280,9 +279,8 @@ def parse(oid: str, raw: bytes) -> Commit:
             committer = value
         elif key == b"encoding":
             encoding = value.decode("ascii", "replace")
-    person = _PERSON.match(author)
-    name = person["name"] if person else author
-    time = _TIME.search(committer)
+    name = author.partition(b"<")[0].rstrip()
+    time = _TIME.search(committer[-64:])
     seconds = min(max(int(time[1]), 0), _LAST) if time else 0
     return Commit(
         oid,

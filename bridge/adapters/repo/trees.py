@@ -19,6 +19,8 @@ from bridge.core.model import DIRECTORY, EXECUTABLE, GITLINK, LINK, PLAIN, File,
 
 # Mode in octal, a space, the name, NUL, twenty bytes of id. The name may be empty or strange.
 _ENTRY = re.compile(rb"([0-7]{1,9}) ([^\0]*)\0(.{20})", re.DOTALL)
+# Nothing is tried twice: looking for entries in bytes that are none would take the square of their length.
+_WHOLE = re.compile(rb"(?>[0-7]{1,9} [^\0]*\0.{20})*+", re.DOTALL)
 _USUAL = {b"100644": PLAIN, b"100755": EXECUTABLE, b"120000": LINK, b"160000": GITLINK}
 
 MOST_ENTRIES = 1_000_000  # a tree beyond this is not a soul but a trap: equal subtrees can multiply without end
@@ -200,10 +202,9 @@ class Trees:
 
 def parse(raw: bytes, oid: str) -> list[Entry]:
     """The entries of a raw tree. Raises Refused(kind="internal") when the bytes are not a tree."""
-    entries = list(map(Entry._make, _ENTRY.findall(raw)))
-    if sum(len(entry.mode) + len(entry.name) + 22 for entry in entries) != len(raw):
+    if _WHOLE.fullmatch(raw) is None:
         raise damaged(f"object {oid} is not a tree that can be read")
-    return entries
+    return list(map(Entry._make, _ENTRY.findall(raw)))
 
 
 def split(path: str) -> list[bytes]:

@@ -49,7 +49,7 @@ class Note:
             found = json.loads(content)
             base = File(str(found["base"]["oid"]), int(found["base"]["mode"]))
             return Note(str(found["path"]), base, str(found["raw"]), str(found["new"]), int(found["inode"]))
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return None
 
 
