@@ -50,8 +50,10 @@ _CHANGES: list[type[FileSystemEvent]] = [
 _LOGGERS = ("watchdog.observers.inotify_c", "watchdog.observers.inotify")
 
 for _name in _LOGGERS:
-    # It complains when it is stopped while it begins: nobody's business, where nobody keeps a log.
+    # It complains when it is stopped while it begins, and at every stop: nobody's business. What a person has to know
+    # is in `problems`.
     logging.getLogger(_name).addHandler(logging.NullHandler())
+    logging.getLogger(_name).propagate = False
 
 # While nothing is watched, everything is looked at so often; while only some folders are not, so often (seconds).
 BLIND = 5.0
