@@ -43,7 +43,7 @@ def recover(soul: Soul) -> None:
     tip, commit = soul.repo.tip(MAIN), intent["commit"]
     done = tip is not None and soul.repo.has(commit) and soul.repo.is_ancestor(commit, tip)
     if done:
-        _remember(soul, commit, {path: _entry(entry) for path, entry in intent["entries"].items()})
+        _remember(soul, commit, {path: entry_of(entry) for path, entry in intent["entries"].items()})
         if intent["leftover"] is not None:
             _keep_leftover(soul, *intent["leftover"])
     elif soul.repo.has(commit):
@@ -241,11 +241,12 @@ def _intent(commit: str, local: Local) -> dict[str, Any]:
     if local.leftover is not None:
         id, version, raw = local.leftover
         leftover = [id, [version.oid, version.mode], raw]
-    entries = {path: _plain(entry) for path, entry in local.entries.items()}
+    entries = {path: plain_entry(entry) for path, entry in local.entries.items()}
     return {"commit": commit, "entries": entries, "leftover": leftover}
 
 
-def _plain(entry: SeenEntry | None) -> list[Any] | None:
+def plain_entry(entry: SeenEntry | None) -> list[Any] | None:
+    """A seen entry as an intent holds it."""
     if entry is None:
         return None
     stamp = entry.stamp
@@ -253,7 +254,8 @@ def _plain(entry: SeenEntry | None) -> list[Any] | None:
     return [entry.file.oid, entry.file.mode, entry.raw, numbers, entry.racy]
 
 
-def _entry(plain: list[Any] | None) -> SeenEntry | None:
+def entry_of(plain: list[Any] | None) -> SeenEntry | None:
+    """What `plain_entry` made plain."""
     if plain is None:
         return None
     oid, mode, raw, numbers, racy = plain

@@ -13,7 +13,16 @@ from typing import Any
 from bridge.app import arrivals, withheld
 from bridge.app.joining import REMOTE
 from bridge.app.observing import leave
-from bridge.app.recording import beat, being_written, changed, clock_wrong, describe, with_lost
+from bridge.app.recording import (
+    beat,
+    being_written,
+    changed,
+    clock_wrong,
+    describe,
+    entry_of,
+    plain_entry,
+    with_lost,
+)
 from bridge.app.soul import KNOWN, MAIN, Progress, Soul
 from bridge.app.standing import advance, keep
 from bridge.core import bodies, commits, identity, merge, withhold
@@ -21,7 +30,8 @@ from bridge.core.errors import Refused
 from bridge.core.model import File, Kind, Lost, Merged, Touch, Triple
 from bridge.core.withhold import Hold, Refusal, Trial, Withheld
 
-REBUILDING = "rebuilding"  # remembered: the intent
+REBUILDING = "rebuilding"  # remembered: the intent of a first part
+OFFERING = "offering"  # remembered: the intent of a further one
 IDENTITY = "identity"  # remembered: the published id
 
 Push = Callable[[str | None, str], None]
@@ -29,7 +39,8 @@ Changes = dict[str, File | None]
 
 
 def recover(soul: Soul) -> None:
-    """Finish a rebuild that a crash interrupted after the server had taken the first part."""
+    """Finish what a crash interrupted after the server had taken a part."""
+    _settle_offer(soul)
     intent: dict[str, Any] | None = soul.seen.recall(REBUILDING)
     if intent is None:
         return
@@ -46,6 +57,7 @@ def withhold_from(soul: Soul, progress: Progress, push: Push, refused: Refused) 
     Raises `refused` when it is not about paths: then nothing was changed. Moved, Transient and Refused of another kind
     as `push` does; what was published by then stays so, and what was not is withheld.
     """
+    _settle_offer(soul)
     head, known = soul.head(), soul.seen.recall(REMOTE)
     if refused.kind != "rejected" or head is None:
         raise refused
@@ -76,6 +88,7 @@ def retry(soul: Soul, progress: Progress, push: Push, now: bool) -> None:
 
     now: a person asked for it. Raises as `push` does; what is refused is no error.
     """
+    _settle_offer(soul)
     holds, head = withheld.recall(soul), soul.head()
     most = withhold.MOST_PUSHES - progress.tries
     if not holds or head is None or head != soul.seen.recall(REMOTE) or progress.held or most < 1:
@@ -191,17 +204,19 @@ def _offer(soul: Soul, progress: Progress, push: Push, paths: Collection[str]) -
     holds = {path: hold for path, hold in withheld.recall(soul).items() if path in paths}
     _, changes, lost = _wanted(soul, progress, holds)
     if changes or lost:
-        new = any(path in progress.apart and progress.apart[path].changed for path in paths)
+        new = any(_changed(progress, path) for path in paths)
         time = int(soul.clock.now()) if new else max(hold.time for hold in holds.values())
         words = describe(soul, tree, changes) if changes else "keep " + withhold.paths_of(paths)
         own = bodies.path(soul.body)
         rider: Changes = {} if own in changes or being_written(soul, own) or not new else {own: beat(soul, tree)}
         commit = with_lost(soul, head, tree, changes | rider, lost, words, time)
+        soul.seen.remember(OFFERING, _offered(progress, paths, commit))
         try:
             push(head, commit)
         except Refused as error:
             if error.kind != "rejected":
                 raise
+            soul.seen.remember(OFFERING, None)
             if new:
                 keep(soul, commit)
             return Trial(frozenset(paths), False, error.message)
@@ -213,12 +228,43 @@ def _offer(soul: Soul, progress: Progress, push: Push, paths: Collection[str]) -
     return Trial(frozenset(paths), True)
 
 
+def _offered(progress: Progress, paths: Collection[str], commit: str) -> dict[str, Any]:
+    entries = {path: plain_entry(progress.apart[path].entry) for path in paths if _changed(progress, path)}
+    return {"commit": commit, "paths": sorted(paths), "entries": entries}
+
+
+def _changed(progress: Progress, path: str) -> bool:
+    return path in progress.apart and progress.apart[path].changed
+
+
+def _settle_offer(soul: Soul) -> None:
+    """Once main has a part that was offered, what it holds is withheld no more.
+
+    The answer may have been lost, or this process with it: then main comes to that commit by a fetch.
+    """
+    intent: dict[str, Any] | None = soul.seen.recall(OFFERING)
+    tip = soul.repo.tip(MAIN)
+    if intent is None or tip is None or not soul.repo.has(intent["commit"]):
+        return
+    if not soul.repo.is_ancestor(intent["commit"], tip):
+        return
+    holds = withheld.recall(soul)
+    landed = holds.keys() & set(intent["paths"])
+    with soul.seen.transaction():
+        for path in landed & intent["entries"].keys():
+            soul.seen.put(path, entry_of(intent["entries"][path]))
+        withheld.remember(soul, {path: hold for path, hold in holds.items() if path not in landed})
+        leave(soul, landed)
+        soul.seen.remember(OFFERING, None)
+
+
 def _let_go(soul: Soul, progress: Progress, paths: Collection[str]) -> None:
     # What was read becomes what was seen: its bytes are the base of what comes next, though no commit may hold them.
     soul.repo.flush()
     with soul.seen.transaction():
         withheld.let_go(soul, progress, paths)
         leave(soul, set(paths))
+        soul.seen.remember(OFFERING, None)
     for path in sorted(paths):
         soul.facts.record("guard.passed", path=path, rule=withheld.RULE)
 
