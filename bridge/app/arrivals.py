@@ -53,8 +53,11 @@ def base_of(soul: Soul, path: str, entry: SeenEntry | None, version: File | None
     except Held:
         return entry.file
     base = entries.base_of_write(written, seen, arrived, False)
+    if base == seen:
+        return entry.file
     oids = [write.before for write, arrival in zip(writes, arrived, strict=True) if arrival.before == base]
-    return entry.file if base == seen or not oids else File(oids[-1], entry.file.mode)
+    # The agent wrote between two of our writes: no version that ever stood there is what it had read.
+    return File(oids[-1] if oids else soul.repo.write(entries.write(base)), entry.file.mode)
 
 
 def dropped(soul: Soul, path: str, base: File | None, version: File | None, theirs: File | None) -> tuple[Lost, ...]:

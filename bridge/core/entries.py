@@ -8,6 +8,7 @@ Rules: FORM-3, MERGE-2, MERGE-3, MERGE-12.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -97,7 +98,19 @@ def base_of_write(
             newest_read = number
         earlier.update(arrival.after)
     unread = arrivals[newest_read + 1 :]
-    return tuple(unread[0].before) if unread else tuple(seen)
+    return _without(unread, seen) if unread else tuple(seen)
+
+
+def _without(unread: Sequence[Arrival], seen: Sequence[str]) -> tuple[str, ...]:
+    """What was seen as it would be had these writes of ours not been made; what the agent wrote in between stays."""
+    if unread[-1].after == tuple(seen) and all(a.after == b.before for a, b in itertools.pairwise(unread)):
+        return unread[0].before
+    base = dict.fromkeys(seen)
+    for arrival in reversed(unread):
+        before, after = dict.fromkeys(arrival.before), set(arrival.after)
+        base = {entry: None for entry in base if entry in before or entry not in after}
+        base |= {entry: None for entry in before if entry not in after}
+    return tuple(base)
 
 
 def suspicious(seen: bytes, now: bytes) -> bool:

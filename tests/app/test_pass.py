@@ -468,6 +468,21 @@ def test_a_writer_that_never_read_our_write_deletes_nothing_of_it() -> None:
     assert set((one.text(MEMORY) or "").strip().split("\n§\n")) == {"old", "new from the phone", "mine"}
 
 
+def test_what_the_agent_wrote_after_an_unread_arrival_it_can_delete_again() -> None:
+    """MERGE-12: what it wrote itself it knows, whatever came in that it never read."""
+    world, (one, two) = joined("laptop", "phone")
+    one.write(MEMORY, "old\n")
+    world.settle()
+    one.soul.was_read = lambda path, since: False
+    two.write(MEMORY, "old\n§\nnew from the phone\n")
+    world.settle()
+    one.write(MEMORY, "old\n§\nmine\n")
+    world.settle()
+    one.write(MEMORY, "old\n")
+    world.settle()
+    assert one.text(MEMORY) == two.text(MEMORY) == "old\n§\nnew from the phone\n"
+
+
 def test_a_fresh_entry_of_another_body_that_a_write_drops_is_listed() -> None:
     """MERGE-12: within a day of its arrival."""
     world, (one, two) = joined("laptop", "phone")
