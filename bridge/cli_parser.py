@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -26,6 +27,21 @@ class Parser(argparse.ArgumentParser):
         """Refuse what was typed."""
         raise Unusable(message, kind="usage", advice=f"{self.prog} --help")
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse a word that is none of the choices, with the nearest one where there is one."""
+        if action.choices is None or value in action.choices:
+            return
+        what = {"COMMAND": "command", "ACTION": "action"}.get(str(action.metavar), str(action.metavar).lower())
+        known = [str(choice) for choice in action.choices]
+        near = nearest(str(value), known)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(known)}"
+        again = f"{self.prog} {near[0]}" if near and isinstance(action, argparse._SubParsersAction) else self.prog
+        raise Unusable(
+            f"there is no {what} {value!r}: {hint}",
+            kind="usage",
+            advice=f"{again} --help",
+        )
+
 
 @dataclass(frozen=True)
 class Command:
@@ -37,6 +53,13 @@ class Command:
     examples: tuple[str, ...]
     adds: Adds | None = None
     words: tuple[int, int, str] | None = None
+
+
+def nearest(word: str, known: Iterable[str]) -> list[str]:
+    """The known words that somebody who typed this may have meant, best first; two at most."""
+    names = list(known)
+    begun = [name for name in names if len(word) > 1 and name.startswith(word.lower())]
+    return (begun or difflib.get_close_matches(word.lower(), names, n=2, cutoff=0.6))[:2]
 
 
 def _agent(parser: argparse.ArgumentParser) -> None:
@@ -55,6 +78,16 @@ def _init(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--wait", metavar="SECONDS", type=float, help="keep trying so long until the key is authorised")
     parser.add_argument("--offline", action="store_true", help="make the soul without asking the remote")
     parser.add_argument("--take-over", action="store_true", help="be a body that another machine was until now")
+    _authorize(parser)
+
+
+def _authorize(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--authorize", metavar="HOST_KIND", choices=("github", "gitlab", "forgejo"),
+        help="github, gitlab or forgejo (also Gitea, Codeberg): add the key by the host's API, with a token from the "
+        "environment (GITHUB_TOKEN, GITLAB_TOKEN, FORGEJO_TOKEN) or from gh or glab; the token is kept nowhere",
+    )  # fmt: skip
+    parser.add_argument("--api", metavar="URL", help="where that API is, if not at the address of the repository")
 
 
 def _run(parser: argparse.ArgumentParser) -> None:
@@ -75,7 +108,23 @@ def _events(parser: argparse.ArgumentParser) -> None:
 
 def _conflicts(parser: argparse.ArgumentParser) -> None:
     _agent(parser)
-    parser.add_argument("--dismiss", metavar="ID", help="take one off the list; its version stays in history")
+    one = parser.add_mutually_exclusive_group()
+    one.add_argument("--show", metavar="ID", help="look at one: what it had, beside what stands there now")
+    one.add_argument("--dismiss", metavar="ID", help="take one off the list; its version stays in history")
+
+
+def _log(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-n", dest="number", metavar="NUMBER", type=_number, help="so many commits at most")
+
+
+def _restore(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--dry-run", action="store_true", help="only show what would change")
+
+
+def _number(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of commits")
+    return int(text)
 
 
 def _accept_host_key(parser: argparse.ArgumentParser) -> None:
@@ -105,6 +154,7 @@ def _key(parser: argparse.ArgumentParser) -> None:
     below["rotate"].add_argument(
         "--wait", metavar="SECONDS", type=float, help="keep trying so long until the new key is authorised"
     )
+    _authorize(below["rotate"])
 
 
 def _consolidate(parser: argparse.ArgumentParser) -> None:
@@ -179,7 +229,8 @@ _LEADING = "A first word that is a configured agent's name is the agent; write .
 COMMANDS = (
     Command(
         "init", "init", "make this machine a body of an agent: key, configuration, first synchronisation",
-        ("init kaoru --remote git@github.com:me/kaoru.soul.git", "init kaoru --wait 600"), _init,
+        ("init kaoru --remote git@github.com:me/kaoru.soul.git", "init kaoru --wait 600",
+         "init kaoru --authorize github"), _init,
     ),
     Command("run", "run", "the daemon, in the foreground, for one or several souls",
             ("run", "run kaoru mei", "run --all"), _run),
@@ -188,15 +239,16 @@ COMMANDS = (
             ("status", "status kaoru --json"), _agent),
     Command("doctor", "doctor", "check everything from the configuration to write access; exit 1 if any check fails",
             ("doctor", "doctor kaoru --json"), _agent),
-    Command("log", "log", "history in words: when, which body, what", ("log", "log memories/MEMORY.md"),
-            words=(0, 1, "[PATH]")),
+    Command("log", "log", "history in words: when, which body, what", ("log", "log -n 5 memories/MEMORY.md"),
+            _log, words=(0, 1, "[PATH]")),
     Command("show", "show", "one commit in words", ("show 1a2b3c4",), words=(1, 1, "COMMIT")),
     Command("diff", "diff", "what changed between two commits, or since one",
             ("diff 1a2b3c4", "diff 1a2b3c4 5d6e7f8 notes/travel/kyoto.md"), words=(1, 3, "A [B] [PATH]")),
     Command("conflicts", "conflicts", "versions that lost a merge in the last 90 days",
-            ("conflicts", "conflicts --dismiss 3f2a"), _conflicts),
+            ("conflicts", "conflicts --show 3f2a", "conflicts --dismiss 3f2a"), _conflicts),
     Command("restore", "restore", "bring a lost or old version back as a new commit",
-            ("restore 3f2a", "restore 1a2b3c4 SOUL.md"), words=(1, 2, "ID | COMMIT PATH")),
+            ("restore 3f2a", "restore --dry-run 3f2a", "restore 1a2b3c4 SOUL.md"), _restore,
+            words=(1, 2, "ID | COMMIT PATH")),
     Command("revert", "revert", "take back what one commit did, as a new commit", ("revert 1a2b3c4",),
             words=(1, 1, "COMMIT")),
     Command("bodies", "bodies", "who is in the fleet, and how to revoke each", ("bodies",), _agent),
@@ -278,10 +330,16 @@ def _register(below: Any, command: Command) -> None:
         command.adds(parser)
     if command.words:
         least, most, shown = command.words
+        own = "".join(f" [{_flag(action)}]" for action in parser._actions if action.dest != "help")
         parser.add_argument("words", nargs="*", metavar=shown, help=argparse.SUPPRESS)
-        parser.usage = f"{PROGRAM} {command.name} [-h] [--json] [--agent AGENT] {shown}"
+        parser.usage = f"{PROGRAM} {command.name} [-h] [--json] [--agent AGENT]{own} {shown}"
         parser.set_defaults(least=least, most=most, shown=shown, words=None)
     _everywhere(parser)
+
+
+def _flag(action: argparse.Action) -> str:
+    flag = action.option_strings[0]
+    return f"{flag} {action.metavar}" if action.nargs != 0 else flag
 
 
 def _everywhere(parser: argparse.ArgumentParser) -> None:

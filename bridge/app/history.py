@@ -93,13 +93,14 @@ def differences(repo: Repo, before: str, after: str, path: str | None = None) ->
     """What differs between two trees, in words: memories by entry, other text by line."""
     prefix = (path or "").rstrip("/") + "/"
     return [
-        _difference(repo, name, old, new)
+        difference(repo, name, old, new)
         for name, (old, new) in repo.diff(before, after).items()
         if path is None or name == path or name.startswith(prefix)
     ]
 
 
-def _difference(repo: Repo, path: str, old: File | None, new: File | None) -> Difference:
+def difference(repo: Repo, path: str, old: File | None, new: File | None) -> Difference:
+    """What differs between two versions of one path; None: absent."""
     change = "added" if old is None else "removed" if new is None else "changed"
     before, after = _content(repo, old), _content(repo, new)
     if before is None or after is None:

@@ -11,6 +11,7 @@ from bridge.app.standing import advance
 from bridge.core import bodies, commits, entries, identity, layout
 from bridge.core.errors import Held, Moved, Refused
 from bridge.core.model import Commit, File, Kind
+from bridge.core.ports import Repo
 
 Changes = dict[str, File | None]
 Decide = Callable[[str], tuple[Changes, str, list[tuple[str, str]]]]  # of HEAD: changes, description, trailers
@@ -22,23 +23,31 @@ def restore(soul: Soul, words: dict[str, Any]) -> dict[str, Any]:
     """Bring back a lost version (`id`), or a path as a commit had it (`commit`, `path`)."""
 
     def decide(head: str) -> tuple[Changes, str, list[tuple[str, str]]]:
-        if words.get("id"):
-            lost = conflicts.pick(soul.repo, soul.clock.now(), words["id"])
-            file = File(lost.blob, _mode(soul, head, lost.path))
-            return _back(soul, head, lost.path, file), f"restore {lost.path}", [(commits.RESTORED, lost.id)]
+        path, file, lost = version(soul.repo, soul.tree_of(head), soul.clock.now(), words)
+        if lost is not None:
+            return _back(soul, head, path, file), f"restore {path}", [(commits.RESTORED, lost.id)]
         commit = history.resolve(soul.repo, words["commit"])
-        path = words["path"]
-        found = soul.repo.entry(commit.tree, path) if "" not in path.split("/") else None
-        if found is None or not found.regular:
-            raise Refused(
-                f"{words['path']} is no file in commit {commit.oid[:10]}",
-                kind="rule",
-                rule="REPO-3",
-                advice=f"{SAFE} `soul-bridge log {words['path']}` shows the commits that have it.",
-            )
-        return _back(soul, head, words["path"], found), f"restore {words['path']} from {commit.oid[:10]}", []
+        return _back(soul, head, path, file), f"restore {path} from {commit.oid[:10]}", []
 
     return _do(soul, decide)
+
+
+def version(repo: Repo, tree: str, now: float, words: dict[str, Any]) -> tuple[str, File, conflicts.Conflict | None]:
+    """The path and the version that `restore` brings back into a tree, and the conflict it lost. Raises Refused."""
+    if words.get("id"):
+        lost = conflicts.pick(repo, now, words["id"])
+        return lost.path, File(lost.blob, _mode(repo, tree, lost.path)), lost
+    commit = history.resolve(repo, words["commit"])
+    path = words["path"]
+    found = repo.entry(commit.tree, path) if "" not in path.split("/") else None
+    if found is None or not found.regular:
+        raise Refused(
+            f"{path} is no file in commit {commit.oid[:10]}",
+            kind="rule",
+            rule="REPO-3",
+            advice=f"{SAFE} `soul-bridge log {path}` shows the commits that have it.",
+        )
+    return path, found, None
 
 
 def dismiss(soul: Soul, words: dict[str, Any]) -> dict[str, Any]:
@@ -115,19 +124,18 @@ def _local_pass(soul: Soul) -> None:
         raise outcome.problem
 
 
-def _mode(soul: Soul, head: str, path: str) -> int:
-    file = soul.repo.entry(soul.tree_of(head), path)
+def _mode(repo: Repo, tree: str, path: str) -> int:
+    file = repo.entry(tree, path)
     return file.mode if file is not None and file.regular else File("").mode
 
 
-def _back(soul: Soul, head: str, path: str, file: File) -> Changes:
-    """One path brought back, if it may stand there now."""
-    tree = soul.tree_of(head)
-    if soul.repo.entry(tree, path) == file:
+def refuse_what_cannot_stand(repo: Repo, tree: str, body: str, path: str, file: File) -> None:
+    """Raise Refused where a version cannot come back into this tree, or stands there already."""
+    if repo.entry(tree, path) == file:
         raise Refused(f"{path} is like that already", kind="rule", rule="REPO-3", advice=SAFE)
     parents = [path[:at] for at, letter in enumerate(path) if letter == "/"]
-    in_the_way = [each for each in parents if soul.repo.kind(tree, each) is Kind.FILE]
-    if soul.repo.kind(tree, path) is Kind.DIRECTORY or in_the_way:
+    in_the_way = [each for each in parents if repo.kind(tree, each) is Kind.FILE]
+    if repo.kind(tree, path) is Kind.DIRECTORY or in_the_way:
         raise Refused(
             f"{path} cannot come back: {(in_the_way or [path])[0]} is {'a file' if in_the_way else 'a directory'} now",
             kind="rule",
@@ -136,8 +144,14 @@ def _back(soul: Soul, head: str, path: str, file: File) -> Changes:
         )
     if reason := layout.held(path, file.mode, 0):
         raise Refused(f"{path} cannot come back: {reason[1]}", kind="rule", rule=reason[0], advice=SAFE)
-    if layout.is_lock(path) or (bodies.owner(path) not in (None, soul.body) and path.startswith("bodies/")):
+    if layout.is_lock(path) or (bodies.owner(path) not in (None, body) and path.startswith("bodies/")):
         raise Refused(f"{path} is not this body's to write", kind="rule", rule="MERGE-9", advice=SAFE)
+
+
+def _back(soul: Soul, head: str, path: str, file: File) -> Changes:
+    """One path brought back, if it may stand there now."""
+    tree = soul.tree_of(head)
+    refuse_what_cannot_stand(soul.repo, tree, soul.body, path, file)
     if path == identity.PATH:
         content = soul.repo.read(file.oid)
         now = soul.repo.entry(tree, path)

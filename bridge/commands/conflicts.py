@@ -1,4 +1,4 @@
-"""`conflicts`: versions that lost a merge; `--dismiss ID` takes one off the list."""
+"""`conflicts`: versions that lost a merge; `--show ID` looks at one, `--dismiss ID` takes one off the list."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ from bridge.core.words import readable
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Print or dismiss. Raises Refused for an id that names none."""
     settings = context.settings(arguments.agent, reading=True)
+    if arguments.show:
+        from bridge.commands import restore
+
+        restore.look(settings, context, {"id": arguments.show})
+        return 0
     if arguments.dismiss:
         from bridge.commands import wiring
 
@@ -27,6 +32,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         f"{row['id']}  {(row['at'] or '')[:16].replace('T', ' ')}  {row['body']:<10} {row['path']}" for row in rows
     ]
     if lines:
-        lines.append("Bring one back: soul-bridge restore ID; take it off the list: soul-bridge conflicts --dismiss ID")
+        lines.append("Look at one: soul-bridge conflicts --show ID; bring it back: soul-bridge restore ID;")
+        lines.append("take it off the list: soul-bridge conflicts --dismiss ID")
     context.answer(rows, "\n".join(readable(line) for line in lines) or "no version lost a merge in the last 90 days")
     return 0

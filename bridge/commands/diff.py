@@ -8,9 +8,9 @@ import re
 from bridge.app import history
 from bridge.commands import reading
 from bridge.commands.context import Context
-from bridge.core.words import readable
+from bridge.core.words import line, readable
 
-LONGEST = 100_000  # characters
+LONGEST = 100_000  # characters of a line
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
@@ -31,8 +31,9 @@ def _is_commit(word: str) -> bool:
 
 
 def words_of(found: list[history.Difference]) -> str:
-    """Differences for people, safe for a terminal."""
-    lines = []
+    """Differences for people, safe for a terminal; lines keep their indentation, for it may be all that changed."""
+    said = []
     for each in found:
-        lines += [f"{each.path} ({each.change})", *(f"  {line}" for line in each.lines)]
-    return "\n".join(readable(line, LONGEST) for line in lines)
+        said.append(readable(f"{each.path} ({each.change})"))
+        said += [f"  {line(part, LONGEST)}".rstrip(" ") for whole in each.lines for part in whole.split("\n")]
+    return "\n".join(said).rstrip("\n")

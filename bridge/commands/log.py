@@ -1,4 +1,4 @@
-"""`log [PATH]`: history in words, newest first."""
+"""`log [PATH]`: history in words, newest first; `-n NUMBER` as many commits."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ from bridge.commands.context import Context
 from bridge.core.instants import iso
 from bridge.core.words import readable
 
-SHOWN = 50  # commits in words; --json has all
+SHOWN = 50  # commits in words where nobody says how many; --json has all then
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Print it. Raises Refused when there is no history yet."""
+    wanted = arguments.number
     settings = context.settings(arguments.agent, reading=True)
     path = arguments.words[0].removeprefix("./").rstrip("/") if arguments.words else None
     with reading.repository(settings) as repo:
         found = history.log(repo, path)
-        rows = [shape(row) for row in (found if context.json else itertools.islice(found, SHOWN + 1))]
-    lines = [line(row) for row in rows[:SHOWN]]
-    if len(rows) > SHOWN:
-        lines.append(f"… older ones: soul-bridge log --json, or git log in {settings.soul}")
+        most = wanted if wanted is not None else None if context.json else SHOWN + 1
+        rows = [shape(row) for row in itertools.islice(found, most)]
+    lines = [line(row) for row in rows[: SHOWN if wanted is None else wanted]]
+    if wanted is None and len(rows) > SHOWN:
+        lines.append(f"… older ones: soul-bridge log -n NUMBER, or git log in {settings.soul}")
     context.answer(rows, "\n".join(lines) or "no commit has touched it")
     return 0
 
@@ -35,6 +37,7 @@ def shape(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def line(row: dict[str, Any]) -> str:
-    """A row on one line, safe for a terminal."""
+    """A row on one line, safe for a terminal; the body, which a subject of ours ends with, is told once."""
     at = (row["at"] or "")[:16].replace("T", " ")
-    return readable(f"{row['commit'][:10]}  {at}  {row['body'] or '?':<10} {row['subject']}")
+    subject = row["subject"].removesuffix(f" ({row['body']})")
+    return readable(f"{row['commit'][:10]}  {at}  {row['body'] or '?':<10} {subject}")

@@ -25,7 +25,10 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         context.say(f"{error.message}: the decision is kept and holds from the next pass")
     already = "" if changed else " already"
     if stop:
-        words = f"{agent} is{already} paused: files are yours alone until `soul-bridge resume {agent}`"
+        words = (
+            f"{agent} is{already} paused: no pass begins by itself until `soul-bridge resume {agent}`; "
+            "`soul-bridge sync` still makes one when you ask for it"
+        )
     else:
         daemon = "passes go on" if told else f"no daemon runs: `soul-bridge run {agent}`"
         words = f"{agent} is{already} not paused: {daemon}" if already else f"{agent} is resumed: {daemon}"

@@ -49,6 +49,13 @@ def readable(text: str | bytes, longest: int = LONGEST) -> str:
     return _UNSAFE.sub(_escape, text)
 
 
+def line(text: str, longest: int = LONGEST) -> str:
+    """One line that cannot steer a terminal, its white space kept: where columns mean something."""
+    text = text.expandtabs(4)
+    text = text if len(text) <= longest else text[:longest] + " …"
+    return _UNSAFE.sub(_escape, text).replace("\n", "\\x0a")
+
+
 def escaped(document: str) -> str:
     """A JSON text with every character that could steer a terminal as its escape: the same document to a reader."""
     return _UNSAFE.sub(_json_escape, document)

@@ -58,3 +58,9 @@ def test_a_lost_race_and_a_servers_own_trouble_may_pass_and_a_hook_does_not() ->
     assert words.may_pass("failed to update ref")
     assert words.may_pass("incorrect old value provided")
     assert not words.may_pass("pre-receive hook declined")
+
+
+def test_a_line_keeps_its_white_space_and_steers_no_terminal() -> None:
+    assert words.line("    indented\r") == "    indented\\x0d"
+    assert words.line("a\tb\x1b[2J\nc") == "a   b\\x1b[2J\\x0ac"
+    assert words.line("x" * 12, 10) == "x" * 10 + " …"

@@ -1,0 +1,100 @@
+"""What a person sees of a soul: history in words, versions that lost, the status as it changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.real.fleet import Body, Fleet
+
+NOTE = "notes/steep.md"
+
+
+def pair(fleet: Fleet) -> tuple[Body, Body]:
+    """Two bodies that agree."""
+    laptop, phone = fleet.body("laptop"), fleet.body("phone")
+    laptop.write(NOTE, "# steep\n")
+    fleet.converge()
+    return laptop, phone
+
+
+def lost(fleet: Fleet) -> tuple[Body, str]:
+    """A body, and the id of a version of the note that lost."""
+    laptop, phone = pair(fleet)
+    with laptop.offline(), phone.offline():
+        laptop.write(NOTE, "# steep\n\n    70 degrees\n")
+        laptop.sync(code=5)
+        phone.write(NOTE, "# steep\n\n    90 degrees\n")
+        phone.sync(code=5)
+    fleet.converge()
+    return laptop, next(one["id"] for one in laptop.json("conflicts") if one["path"] == NOTE)
+
+
+def test_history_in_words_is_as_long_as_wanted_and_names_each_body_once(near: Fleet) -> None:
+    laptop, _ = pair(near)
+    whole = laptop.run("log").out.splitlines()
+    assert len(whole) > 2
+    assert laptop.run("log", "-n", "2").out.splitlines() == whole[:2]
+    assert [row["commit"][:10] for row in laptop.json("log", "-n", "2")] == [line.split()[0] for line in whole[:2]]
+    assert {line.count("phone") + line.count("laptop") for line in laptop.run("log", NOTE).out.splitlines()} == {1}
+    for wrong in ("x", "-1", "1.5"):
+        assert laptop.run("log", "-n", wrong).code == 2
+
+
+def test_a_difference_keeps_the_indentation_that_may_be_all_of_it(near: Fleet) -> None:
+    laptop, _ = pair(near)
+    laptop.write(NOTE, "# steep\n  two\n\tthree\n")
+    laptop.sync()
+    laptop.write(NOTE, "# steep\n    two\n\tthree\r\n")
+    laptop.sync()
+    for said in (laptop.run("show", laptop.tip()).out, laptop.run("diff", laptop.git("rev-parse", "main^")[:10]).out):
+        lines = said.splitlines()
+        assert "   # steep" in lines and "  -  two" in lines and "  +    two" in lines
+
+
+def test_a_lost_version_can_be_looked_at_before_it_is_brought_back(near: Fleet) -> None:
+    """MERGE-6: seeing changes nothing, and what is shown is what comes back."""
+    laptop, id = lost(near)
+    tip, stands = laptop.tip(), laptop.read(NOTE) or ""
+    gone = "70" if "90" in stands else "90"
+    for words in (("conflicts", "--show", id), ("restore", "--dry-run", id)):
+        said = laptop.run(*words)
+        assert said.code == 0 and f"  +    {gone} degrees" in said.out and "\n  -    " in said.out
+        assert f"soul-bridge restore {id}" in said.out
+        document = laptop.json(*words)
+        assert document["path"] == NOTE and document["changes"][0]["added"] == [f"    {gone} degrees"]
+    assert (laptop.tip(), laptop.read(NOTE)) == (tip, stands)
+    laptop.json("restore", id)
+    assert laptop.read(NOTE) == f"# steep\n\n    {gone} degrees\n"
+
+
+def test_a_dry_run_refuses_what_the_real_one_would(near: Fleet) -> None:
+    laptop, _ = pair(near)
+    for words in (("abcd",), ("HEAD", "notes/none.md"), ("HEAD", NOTE)):
+        dry, real = (laptop.run("restore", *more, *words, "--json") for more in (("--dry-run",), ()))
+        assert dry.expect(3) == real.expect(3)
+
+
+def test_an_old_version_of_a_file_can_be_looked_at(near: Fleet) -> None:
+    laptop, _ = pair(near)
+    before = laptop.tip()
+    laptop.write(NOTE, "# other\n")
+    laptop.sync()
+    said = laptop.run("restore", "--dry-run", before, NOTE).out
+    assert "  +# steep" in said and f"soul-bridge restore {before} {NOTE}" in said
+
+
+def test_a_mistyped_command_is_answered_with_the_one_that_was_meant(near: Fleet, tmp_path: Path) -> None:
+    body = Body("laptop", tmp_path, "")
+    for typed, meant in (("stauts", "status"), ("conflict", "conflicts"), ("key shwo", "show"), ("sevice", "service")):
+        said = body.run(*typed.split())
+        assert said.code == 2 and f"did you mean {meant}" in said.err and "next: soul-bridge " in said.err
+    said = body.run("frobnicate")
+    assert said.code == 2 and "there is no command 'frobnicate': known are init, run, sync" in said.err
+
+
+def test_a_pause_says_that_a_sync_still_makes_a_pass(near: Fleet) -> None:
+    laptop, _ = pair(near)
+    assert "`soul-bridge sync` still makes one" in laptop.run("pause").out
+    laptop.write(NOTE, "# paused\n")
+    assert NOTE in laptop.sync()["recorded"]
+    assert laptop.status()["state"] == "paused"
