@@ -113,6 +113,12 @@ def _conflicts(parser: argparse.ArgumentParser) -> None:
     one.add_argument("--dismiss", metavar="ID", help="take one off the list; its version stays in history")
 
 
+def _status(parser: argparse.ArgumentParser) -> None:
+    _agent(parser)
+    watch = "go on: redrawn on a terminal, else a line (with --json an object on one line) for each change"
+    parser.add_argument("--watch", action="store_true", help=watch)
+
+
 def _log(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-n", dest="number", metavar="NUMBER", type=_number, help="so many commits at most")
 
@@ -236,7 +242,7 @@ COMMANDS = (
             ("run", "run kaoru mei", "run --all"), _run),
     Command("sync", "sync", "one pass now, unsettled files included", ("sync", "sync kaoru --now"), _sync),
     Command("status", "status", "state, what is pending, held or in conflict, and what to do about it",
-            ("status", "status kaoru --json"), _agent),
+            ("status", "status kaoru --json", "status --watch"), _status),
     Command("doctor", "doctor", "check everything from the configuration to write access; exit 1 if any check fails",
             ("doctor", "doctor kaoru --json"), _agent),
     Command("log", "log", "history in words: when, which body, what", ("log", "log -n 5 memories/MEMORY.md"),
@@ -276,6 +282,7 @@ COMMANDS = (
     Command("demo", "demo", "two bodies and a git host in a temporary directory, working before your eyes", ("demo",)),
     Command("completion", "completion", "a script that completes this program's words in a shell",
             ("completion bash", "completion fish"), _completion),
+    Command("man", "man", "the manual page, as roff", ("man > soul-bridge.1", "man | man -l -")),
 )  # fmt: skip
 
 

@@ -20,7 +20,8 @@ from bridge.core.words import readable as safe
 Document = dict[str, Any]
 
 STATES = ("idle", "settling", "syncing", "waiting", "refused", "paused", "stopped")
-_SHOWN = 20  # paths of one kind that are listed in words; the document has all
+_SHOWN = 4  # lines of one kind in words, so that all of it fits a screen; the document has everything
+_FLEET = 8  # bodies that are named in words
 _CAUSES = {
     "auth": "key refused",
     "hostkey": "the key of the host is not accepted",
@@ -35,36 +36,25 @@ _CAUSES = {
 }
 
 
+# fmt: off
 def build(
     *,
-    agent: str,
-    body: str,
-    soul: str,
-    remote: str,
-    state: str,
-    pid: int | None = None,
-    since: str | None = None,
-    tip: str | None = None,
-    remote_tip: str | None = None,
-    ahead: int = 0,
-    behind: int = 0,
-    last_pass: Mapping[str, str] | None = None,
-    last_pull: str | None = None,
-    last_push: str | None = None,
-    pending: Iterable[str] = (),
-    held: Iterable[Mapping[str, str]] = (),
-    conflicts: int = 0,
-    lease: Mapping[str, Any] | None = None,
-    problem: Mapping[str, Any] | None = None,
-    bodies: Iterable[Mapping[str, Any]] = (),
-    ignored: int = 0,
-    warnings: Iterable[str] = (),
+    agent: str, body: str, soul: str, remote: str, state: str,
+    pid: int | None = None, since: str | None = None,
+    tip: str | None = None, remote_tip: str | None = None, ahead: int = 0, behind: int = 0,
+    last_pass: Mapping[str, str] | None = None, last_pull: str | None = None, last_push: str | None = None,
+    pending: Iterable[str] = (), held: Iterable[Mapping[str, str]] = (), conflicts: int = 0,
+    lease: Mapping[str, Any] | None = None, problem: Mapping[str, Any] | None = None,
+    bodies: Iterable[Mapping[str, Any]] = (), ignored: int = 0, warnings: Iterable[str] = (),
+    last_verified: str | None = None, unpushed_since: str | None = None, attention: Iterable[str] = (),
 ) -> Document:
     """The document. Times are ISO 8601 UTC texts; `pid` and `since` are the daemon's, None without one.
 
     last_pass: {at, outcome, sentence}. held: {path, rule, reason}. lease: {body, until, mine}. problem: {kind,
     message, advice, since, next_try}. bodies: {body, kind, last_seen}. ignored: paths that .gitignore leaves out.
-    warnings: what keeps changes from being noticed at once, with its remedy.
+    warnings: what keeps changes from being noticed at once, with its remedy. last_verified: when a pass last saw that
+    here and there are the same. unpushed_since: of the oldest commit that the remote has not. attention: why a person
+    is wanted (`app/attention`).
     """
     return {
         "agent": agent, "body": body, "soul": soul, "remote": remote, "state": state,
@@ -74,7 +64,9 @@ def build(
         "pending": sorted(pending), "held": [dict(item) for item in held], "conflicts": conflicts,
         "lease": dict(lease) if lease else None, "problem": dict(problem) if problem else None,
         "bodies": [dict(item) for item in bodies], "ignored": ignored, "warnings": list(warnings),
-    }  # fmt: skip
+        "last_verified": last_verified, "unpushed_since": unpushed_since, "attention": list(attention),
+    }
+# fmt: on
 
 
 def write(path: Path, document: Mapping[str, Any]) -> bool:
@@ -117,36 +109,57 @@ def current(document: Document, *, running: bool, pid: int | None, paused: bool)
 
 
 def readable(document: Mapping[str, Any], now: float) -> str:
-    """The document in words, safe to print on a terminal; `now` in seconds since the epoch."""
-    daemon = document["daemon"]
-    running = "running" if daemon["running"] else "not running: soul-bridge run"
-    if daemon["running"] and daemon.get("since"):
-        running += f" since {moment(daemon['since'], now)}"
-    lines = [
-        sentence(document, now),
-        _row("agent", f"{document['agent']} on the body {document['body']}"),
-        _row("state", f"{document['state']}, daemon {running}"),
-        _row("soul", str(document["soul"])),
-        _row("remote", str(document["remote"])),
-    ]
-    if last := document.get("last_pass"):
-        lines.append(_row("last pass", f"{ago(last['at'], now)}: {last['sentence']}"))
-    lines.append(_row("pulled", f"{ago(document.get('last_pull'), now)}; pushed {ago(document.get('last_push'), now)}"))
+    """The document in words, safe to print on a terminal; `now` in seconds since the epoch.
+
+    What a person may have to act on comes first, what hardly ever changes last.
+    """
+    lines = [sentence(document, now), *_problem(document.get("problem"), now)]
+    lines += [_row("warning", words) for words in document.get("warnings", ())]
+    if bodies := document.get("bodies"):
+        seen = [f"{item['body']} ({item['kind']}, seen {ago(item.get('last_seen'), now)})" for item in bodies]
+        more = [f"and {len(seen) - _FLEET} more: soul-bridge bodies"] if len(seen) > _FLEET else []
+        lines.append(_row("bodies", ", ".join([*seen[:_FLEET], *more])))
     lines += _paths("pending", [str(path) for path in document["pending"]])
     lines += _paths("held", [f"{item['path']}  {item['rule']}: {item['reason']}" for item in document["held"]])
-    if document.get("ignored"):
-        lines.append(_row("ignored", f"{_count(document['ignored'], 'path')} left out by .gitignore"))
-    lines += [_row("warning", words) for words in document.get("warnings", ())]
     if document["conflicts"]:
         lost = _count(document["conflicts"], "version")
         lines.append(_row("conflicts", f"{lost} lost a merge; see and bring back: soul-bridge conflicts"))
     if lease := document.get("lease"):
         whose = "this body" if lease.get("mine") else lease["body"]
         lines.append(_row("lease", f"{whose} consolidates until {moment(lease['until'], now)}"))
-    if bodies := document.get("bodies"):
-        seen = [f"{item['body']} ({item['kind']}, seen {ago(item.get('last_seen'), now)})" for item in bodies]
-        lines.append(_row("bodies", ", ".join(seen)))
-    return "\n".join([*lines, *_problem(document.get("problem"), now)])
+    return "\n".join([*lines, *_standing_rows(document, now)])
+
+
+def _standing_rows(document: Mapping[str, Any], now: float) -> list[str]:
+    daemon = document["daemon"]
+    running = "running" if daemon["running"] else "not running: soul-bridge run"
+    if daemon["running"] and daemon.get("since"):
+        running += f" since {moment(daemon['since'], now)}"
+    lines = []
+    if document.get("ignored"):
+        lines.append(_row("ignored", f"{_count(document['ignored'], 'path')} left out by .gitignore"))
+    if last := document.get("last_pass"):
+        lines.append(_row("last pass", f"{ago(last['at'], now)}: {last['sentence']}"))
+    lines += [
+        _row("pulled", f"{ago(document.get('last_pull'), now)}; pushed {ago(document.get('last_push'), now)}"),
+        _row("state", f"{document['state']}, daemon {running}"),
+        _row("agent", f"{document['agent']} on the body {document['body']}"),
+        _row("soul", str(document["soul"])),
+        _row("remote", str(document["remote"])),
+    ]
+    return lines
+
+
+def changed(document: Mapping[str, Any]) -> Document:
+    """What of the document makes it another one for somebody who watches: all but times that pass by themselves."""
+    last, problem = document.get("last_pass"), document.get("problem")
+    passing = ("last_pull", "last_push", "last_verified", "last_pass", "problem", "daemon")
+    return {
+        **{key: value for key, value in document.items() if key not in passing},
+        "outcome": last["outcome"] if last else None,
+        "problem": (problem["kind"], problem["message"]) if problem else None,
+        "running": document["daemon"]["running"],
+    }
 
 
 def sentence(document: Mapping[str, Any], now: float) -> str:
@@ -162,7 +175,9 @@ def _standing(document: Mapping[str, Any], now: float) -> str:
     cause = f": {_CAUSES.get(problem['kind'], problem['kind'])}" if problem else ""
     since = f" since {moment(problem['since'], now)}" if problem and problem.get("since") else ""
     waiting = _count(len(document["pending"]), "path") + " not recorded yet" if document["pending"] else ""
-    more = f"; {waiting}" if waiting else ""
+    held = len({item["path"] for item in document["held"]} - set(document["pending"]))
+    apart = f"{_count(held, 'path')} held" if held else ""
+    more = "".join(f"; {words}" for words in (waiting, apart) if words)
     if ahead:
         return f"{_count(ahead, 'commit')} not pushed{since or ' yet'}{cause}{more}"
     if problem:
@@ -176,8 +191,8 @@ def _standing(document: Mapping[str, Any], now: float) -> str:
         return f"{_count(behind, 'commit')} of the remote not merged yet, as of {when}{more}"
     if document.get("tip") != document["remote_tip"]:
         return f"not in sync with origin as of {when}{more}"
-    if waiting:
-        return f"{waiting}; all else in sync with origin as of {when}"
+    if waiting or apart:
+        return f"{more.removeprefix('; ')}; all else in sync with origin as of {when}"
     return f"in sync with origin as of {when}"
 
 
@@ -195,8 +210,9 @@ def _problem(problem: Mapping[str, Any] | None, now: float) -> list[str]:
 def _paths(name: str, paths: list[str]) -> list[str]:
     if not paths:
         return []
-    more = [f"… and {len(paths) - _SHOWN} more"] if len(paths) > _SHOWN else []
-    shown = [*paths[:_SHOWN], *more]
+    fit = len(paths) if len(paths) <= _SHOWN else _SHOWN - 1
+    more = [f"… and {len(paths) - fit} more: soul-bridge status --json"] if len(paths) > fit else []
+    shown = [*paths[:fit], *more]
     return [_row(name, shown[0]), *(_row("", path) for path in shown[1:])]
 
 
@@ -234,6 +250,11 @@ def moment(at: str, now: float) -> str:
     if abs(then - present) < timedelta(days=6):
         return f"{_DAYS[then.weekday()]} {then:%H:%M}"
     return f"{then:%Y-%m-%d %H:%M}"
+
+
+def time_of_day(now: float) -> str:
+    """A time on this machine's wall, to the second."""
+    return f"{_local(now):%H:%M:%S}"
 
 
 # strftime would take the locale's names.

@@ -3,49 +3,79 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from bridge.adapters import config, lock
 from bridge.app import pause, status
 from bridge.commands.context import Context
 from bridge.core.errors import Unusable
+from bridge.core.instants import seconds
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
-    """Print the status of one soul; 0 whenever it could be told."""
+    """Print the status of one soul, once or, with --watch, for ever; 0 whenever it could be told."""
     agent = context.agent(arguments.agent)
-    places = context.places
-    pid = lock.holder(places.lock_file(agent))
-    running = pid is not None or lock.is_held(places.lock_file(agent))
-    document = status.read(places.status_file(agent))
-    if document is None or (not running and _newer(places, agent)):
-        document = _from_settings(context, agent, document)
-    document = status.current(document, running=running, pid=pid, paused=pause.is_paused(places.state_dir(agent)))
+    if arguments.watch:
+        from bridge.commands import watching
+
+        return watching.run(lambda: look(context, agent), context)
+    document = look(context, agent)
     context.answer(document, status.readable(document, context.clock.now()))
     return 0
 
 
-def _newer(places: config.Places, agent: str) -> bool:
-    """Whether the configuration was changed after the last pass, so that what was told then may not hold."""
+def look(context: Context, agent: str) -> status.Document:
+    """The document as it holds now. Raises Unusable where nothing at all can be told."""
+    places = context.places
+    pid = lock.holder(places.lock_file(agent))
+    running = pid is not None or lock.is_held(places.lock_file(agent))
+    document = status.read(places.status_file(agent))
+    if document is None:
+        document = _configured(config.load(places, agent))
+    elif _newer(places.config_file(agent), places.status_file(agent), document):
+        document = _compared(context, agent, document, running)
+    return status.current(document, running=running, pid=pid, paused=pause.is_paused(places.state_dir(agent)))
+
+
+def _newer(configured: Path, told: Path, document: status.Document) -> bool:
+    """Whether the configuration was changed since whoever wrote the document read it."""
     try:
-        return places.config_file(agent).stat().st_mtime >= places.status_file(agent).stat().st_mtime
+        since = seconds((document.get("daemon") or {}).get("since"))
+        return configured.stat().st_mtime >= (told.stat().st_mtime if since is None else since)
     except OSError:
         return True
 
 
-def _from_settings(context: Context, agent: str, document: status.Document | None) -> status.Document:
+def _compared(context: Context, agent: str, document: status.Document, running: bool) -> status.Document:
+    """What an older document is worth beside the configuration as it is now."""
+    path = context.places.config_file(agent)
     try:
-        settings = config.load(context.places, agent)
+        fresh = _configured(config.load(context.places, agent))
     except Unusable as error:
-        if document is None:
-            raise
-        problem = {"kind": "config", "message": error.message, "advice": error.advice, "since": None, "next_try": None}
-        return {**document, "problem": problem}
-    fresh = status.build(
+        if not running:
+            told = {"kind": "config", "message": error.message, "advice": error.advice, "since": None}
+            return {**document, "problem": {**told, "next_try": None}}
+        goes_on = f"the daemon goes on with the one it read before, and would not start with this one\n{error.message}"
+        return _warned(document, goes_on)
+    same = ("agent", "body", "soul", "remote")
+    if not running:
+        return {**document, **{name: fresh[name] for name in same}}
+    other = [name for name in same if fresh[name] != document.get(name)]
+    if other:
+        words = f"{path} says another {' and '.join(other)} than the daemon goes by: restart it, or send it SIGHUP"
+        return _warned(document, words)
+    return document
+
+
+def _warned(document: status.Document, words: str) -> status.Document:
+    return {**document, "warnings": [*document.get("warnings", ()), words]}
+
+
+def _configured(settings: config.Settings) -> status.Document:
+    return status.build(
         agent=settings.agent,
         body=settings.body,
         soul=str(settings.soul),
         remote=settings.remote,
         state="stopped",
     )
-    same = ("agent", "body", "soul", "remote")
-    return {**document, **{name: fresh[name] for name in same}} if document else fresh

@@ -176,6 +176,35 @@ def test_a_configuration_that_broke_after_the_last_pass_is_the_problem(home: Pat
     assert "body is missing" in document["problem"]["message"]
 
 
+def test_a_configuration_that_broke_while_a_daemon_runs_is_told_beside_what_holds(home: Path) -> None:
+    """The daemon goes on with what it read; that it would not start again must not come as a surprise."""
+    written(home, pid=os.getpid(), since="2027-01-15T07:00:00.000Z")
+    path = home / "config" / "kaoru.yaml"
+    good = path.read_text()
+    path.write_text("agent: kaoru\n")
+    os.utime(path, (2_000_000_000, 2_000_000_000))
+    with Lock(home / "state" / "kaoru" / "lock"):
+        document = ask(home, "status")[1]
+        assert (document["problem"], document["state"]) == (None, "idle")
+        assert (
+            "would not start with this one" in document["warnings"][0] and "body is missing" in document["warnings"][0]
+        )
+        path.write_text(good.replace("h.example", "other.example"))
+        os.utime(path, (2_000_000_000, 2_000_000_000))
+        assert "another soul and remote than the daemon goes by" in ask(home, "status")[1]["warnings"][0]
+        os.utime(path, (1, 1))
+        assert ask(home, "status")[1]["warnings"] == []
+
+
+def test_a_configuration_that_broke_under_a_daemon_is_the_problem_once_it_stopped(home: Path) -> None:
+    """What the daemon wrote later than the change was still by the old one."""
+    written(home, pid=os.getpid(), since="2027-01-15T07:00:00.000Z")
+    (home / "config" / "kaoru.yaml").write_text("agent: kaoru\n")
+    os.utime(home / "config" / "kaoru.yaml", (1_799_999_990, 1_799_999_990))
+    os.utime(home / "state" / "kaoru" / "status.json", (1_900_000_000, 1_900_000_000))
+    assert ask(home, "status")[1]["problem"]["kind"] == "config"
+
+
 def test_a_look_at_the_status_imports_no_heavy_library(home: Path) -> None:
     written(home)
     code = (

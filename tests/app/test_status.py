@@ -15,6 +15,7 @@ from bridge.app import pause, status
 
 NOW = 1_800_000_000.0  # Friday, 2027-01-15 08:00:00 UTC
 TIP, OTHER = "a" * 40, "b" * 40
+HELD = {"path": "big.bin", "rule": "TREE-6", "reason": "larger than 50 MiB"}
 
 
 @pytest.fixture(autouse=True)
@@ -58,6 +59,16 @@ def problem(kind: str, **changed: Any) -> dict[str, Any]:
         ({"pending": ["a"]}, "1 path not recorded yet; all else in sync with origin as of 12 s ago"),
         ({"ahead": 1, "pending": ["a", "b"]}, "1 commit not pushed yet; 2 paths not recorded yet"),
         ({"remote_tip": None, "last_pull": None}, "the remote has not answered yet: nothing is known about it"),
+        ({"held": [HELD]}, "1 path held; all else in sync with origin as of 12 s ago"),
+        (
+            {"held": [HELD], "pending": ["a"]},
+            "1 path not recorded yet; 1 path held; all else in sync with origin as of 12 s ago",
+        ),
+        (
+            {"held": [HELD], "pending": ["big.bin"]},
+            "1 path not recorded yet; all else in sync with origin as of 12 s ago",
+        ),
+        ({"ahead": 2, "held": [HELD]}, "2 commits not pushed yet; 1 path held"),
         ({"last_pull": None}, "nothing to push, but the remote has not been heard of yet"),
         ({"remote_tip": OTHER}, "not in sync with origin as of 12 s ago"),
         ({"state": "paused"}, "paused; in sync with origin as of 12 s ago"),
@@ -101,6 +112,39 @@ def test_everything_that_needs_a_person_is_in_the_words() -> None:
         assert said in words
 
 
+def test_all_of_it_fits_a_screen_and_what_needs_a_person_comes_first() -> None:
+    words = status.readable(
+        document(
+            last_pass={"at": at(12), "outcome": "ok", "sentence": "recorded memories +1."},
+            pending=[f"notes/{number:03}.md" for number in range(100)],
+            held=[{**HELD, "path": f"{number:03}.bin"} for number in range(100)],
+            conflicts=2,
+            ignored=3,
+            lease={"body": "mac", "until": at(-1200), "mine": False},
+            problem=problem("auth", next_try=at(-600)),
+            bodies=[{"body": f"b{number}", "kind": "bridge", "last_seen": at(60)} for number in range(40)],
+            warnings=["the watcher sees too few files"],
+        ),
+        NOW,
+    )
+    lines = words.splitlines()
+    assert len(lines) <= 24
+    first = [line.split()[0] for line in lines[1:] if line[2:3] != " "]
+    assert first[:8] == ["problem", "do", "next", "warning", "bodies", "pending", "held", "conflicts"]
+    assert "and 32 more: soul-bridge bodies" in words
+
+
+def test_a_change_is_what_a_watcher_wants_told_and_not_the_time_that_passes() -> None:
+    last = {"at": at(12), "outcome": "ok", "sentence": "nothing to do."}
+    quiet = status.changed(document(last_pass=last))
+    later = {"last_pull": at(2), "last_verified": at(2), "last_pass": {**last, "at": at(2)}}
+    assert status.changed(document(**later)) == quiet
+    for change in ({"tip": OTHER}, {"pending": ["a"]}, {"held": [HELD]}, {"problem": problem("auth")}, {"pid": None}):
+        assert status.changed(document(last_pass=last, **change)) != quiet
+    refused = document(problem=problem("auth"))
+    assert status.changed(document(problem=problem("auth", next_try=at(-9)))) == status.changed(refused)
+
+
 def test_a_stopped_daemon_is_said_with_what_to_type() -> None:
     assert "daemon not running: soul-bridge run" in status.readable(document(pid=None), NOW)
 
@@ -109,8 +153,9 @@ def test_a_long_list_is_cut_in_words_and_whole_in_the_document() -> None:
     made = document(pending=[f"notes/{number:03}.md" for number in range(100)])
     assert len(made["pending"]) == 100
     words = status.readable(made, NOW)
-    assert "… and 80 more" in words
-    assert len(words.splitlines()) < 40
+    assert "… and 97 more: soul-bridge status --json" in words
+    four = status.readable(document(pending=[f"notes/{number}.md" for number in range(4)]), NOW)
+    assert "notes/3.md" in four and "more" not in four
 
 
 def test_no_name_steers_the_terminal() -> None:
@@ -151,6 +196,7 @@ def test_the_document_has_the_shape_of_the_contract() -> None:
     assert list(document()) == [
         "agent", "body", "soul", "remote", "state", "daemon", "tip", "remote_tip", "ahead", "behind", "last_pass",
         "last_pull", "last_push", "pending", "held", "conflicts", "lease", "problem", "bodies", "ignored", "warnings",
+        "last_verified", "unpushed_since", "attention",
     ]  # fmt: skip
     assert document()["daemon"] == {"running": True, "pid": 42, "since": at(7200)}
     assert document(pid=None, since=None)["daemon"] == {"running": False, "pid": None, "since": None}

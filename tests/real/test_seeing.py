@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
+import pty
+import signal
+import subprocess
+import time
 from pathlib import Path
 
-from tests.real.fleet import Body, Fleet
+from tests.real.fleet import Body, Fleet, until
 
 NOTE = "notes/steep.md"
 
@@ -98,3 +104,63 @@ def test_a_pause_says_that_a_sync_still_makes_a_pass(near: Fleet) -> None:
     laptop.write(NOTE, "# paused\n")
     assert NOTE in laptop.sync()["recorded"]
     assert laptop.status()["state"] == "paused"
+
+
+def watching(body: Body, *words: str) -> subprocess.Popen[bytes]:
+    """`status --watch` whose output goes to a file."""
+    with (body.home / "watched").open("wb") as out:
+        return subprocess.Popen(body.command("status", "--watch", *words), env=body.env(), stdout=out)
+
+
+def watched(body: Body) -> list[str]:
+    """Whole lines so far."""
+    return (body.home / "watched").read_text().split("\n")[:-1]
+
+
+def test_watching_gives_a_line_for_each_change_and_none_for_time_that_passes(fleet: Fleet) -> None:
+    body = fleet.body("laptop").start()
+    process = watching(body)
+    until(lambda: watched(body), "the first line")
+    until(lambda: body.seen()["state"] == "idle", "it is quiet")
+    time.sleep(1.2)
+    count = len(watched(body))
+    time.sleep(2.0)
+    assert len(watched(body)) == count and "in sync with origin as of" in watched(body)[-1]
+    body.json("pause")
+    until(lambda: "paused; " in watched(body)[-1], "the pause is told")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(10) == 130
+
+
+def test_watching_as_json_is_one_object_on_each_line(fleet: Fleet) -> None:
+    body = fleet.body("laptop")
+    process = watching(body, "--json")
+    until(lambda: watched(body), "the first line")
+    body.start()
+    until(lambda: watched(body) and json.loads(watched(body)[-1])["state"] == "idle", "it runs")
+    states = [json.loads(line)["state"] for line in watched(body)]
+    assert (states[0], states[-1]) == ("stopped", "idle")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(10) == 130
+
+
+def test_watching_on_a_terminal_draws_over_what_was_there_and_ends_cleanly(fleet: Fleet) -> None:
+    body = fleet.body("laptop", poll="10s").start()
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        body.command("status", "--watch"), env=body.env(), stdin=theirs, stdout=theirs, stderr=theirs
+    )
+    os.close(theirs)
+    drawn, until_then = b"", time.monotonic() + 4.5
+    os.set_blocking(ours, False)
+    while time.monotonic() < until_then:
+        try:
+            drawn += os.read(ours, 65536)
+        except BlockingIOError:
+            time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(10) == 130
+    os.close(ours)
+    assert drawn.count(b"\x1b[2J") == 1 and b"Traceback" not in drawn
+    assert 2 <= drawn.count(b"\x1b[H") <= 10, "redrawn, and not more than twice a second"
+    assert b"in sync with origin as of" in drawn and b"bodies" in drawn
