@@ -12,6 +12,7 @@ import enum
 import fcntl
 import hashlib
 import os
+import re
 import tempfile
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from pathlib import Path
 
 from bridge.core.errors import Refused, Transient
 
+FINGERPRINT = re.compile(r"(?:SHA256:)?[A-Za-z0-9+/]{43}=?")
 TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")
 
 
@@ -48,6 +50,8 @@ SHIPPED = {
         "ssh-ed25519", "AAAAC3NzaC1lZDI1NTE5AAAAIIVIC02vnjFyL+I4RHfvIGNtOgJMe769VTF1VR4EB3ZB"
     ),
 }  # fmt: skip
+# The same servers by port 443, where they have the same keys.
+_ALSO = {"[ssh.github.com]:443": "github.com", "[altssh.gitlab.com]:443": "gitlab.com"}
 
 
 class Verdict(enum.Enum):
@@ -85,7 +89,7 @@ def host_name(host: str, port: int = 22) -> str:
 
 def shipped(name: str) -> HostKey | None:
     """The key that ships with the program for a well-known host."""
-    return SHIPPED.get(name)
+    return SHIPPED.get(_ALSO.get(name, name))
 
 
 class KnownHosts:

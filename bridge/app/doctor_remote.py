@@ -7,10 +7,9 @@ import shlex
 
 from bridge.app import onboarding
 from bridge.app.diagnosis import Finding, Patient, fail, ok, warn
-from bridge.core import identity, layout, publish
+from bridge.core import forges, identity, layout, publish
 from bridge.core.errors import Refused, SoulError, Transient
 
-BY_ANOTHER_PORT = {"github.com": "ssh.github.com", "gitlab.com": "altssh.gitlab.com"}  # where port 22 is closed
 TYPED = re.compile(r"`([^`]+)`")
 
 
@@ -67,11 +66,10 @@ def connection(patient: Patient) -> Finding:
     try:
         patient.way.connect()
     except SoulError as error:
-        other = BY_ANOTHER_PORT.get(address.host) if address.port == 22 else None
+        other = forges.detour(address)
         if other:
-            remote = f"ssh://git@{other}:443/{address.path.lstrip('/')}"
-            edit = f"sed -i 's|^remote:.*|remote: {remote}|' {shlex.quote(str(patient.config))}"
-            return fail(f"{error.message}; it also answers on port 443", edit)
+            edit = onboarding.moved(other, patient.agent, patient.config)
+            return fail(f"{error.message}; the same server also answers on port 443, with the same host keys", edit)
         return fail(
             error.message, f"nc -vz {address.host} {address.port}   # is the address right, does the server run?"
         )

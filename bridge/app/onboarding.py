@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
+from bridge.core import forges
 from bridge.core.address import Address
-from bridge.core.errors import Refused, Unusable
+from bridge.core.errors import Refused, Transient, Unusable
 
-_FORGES = {
-    "github.com": ("https://github.com/{path}/settings/keys/new", "Allow write access"),
-    "gitlab.com": (
-        "https://gitlab.com/{path}/-/settings/repository#js-deploy-keys-settings",
-        "Grant write permissions to this key",
-    ),
-    "codeberg.org": ("https://codeberg.org/{path}/settings/keys", "Enable write access"),
+_BOXES = {
+    "github": "Allow write access",
+    "gitlab": "Grant write permissions to this key",
+    "forgejo": "Enable write access",
 }
 
 
@@ -25,10 +24,10 @@ def body_name(host: str) -> str:
 
 def where_to_paste(address: Address, public_line: str) -> str:
     """Exactly where a deploy key goes on this host, in words for people (AUTH-3)."""
-    path = address.path.strip("/").removesuffix(".git")
-    if address.host in _FORGES:
-        place, box = _FORGES[address.host]
-        return f'Open {place.format(path=path)}, paste the line, tick "{box}".'
+    kind = forges.kind(address.host)
+    if kind is not None:
+        page = forges.keys_page(kind, address) + ("/new" if kind == "github" else "")
+        return f'Open {page}, paste the line, tick "{_BOXES[kind]}".'
     place = address.path.removeprefix("/") if address.path.startswith("/~") else address.path
     cases = "".join(f"'git-{name} '*) exec git-{name} '{place}';; " for name in ("upload-pack", "receive-pack"))
     command = f'case \\"$SSH_ORIGINAL_COMMAND\\" in {cases}*) exit 1;; esac'
@@ -41,14 +40,55 @@ def where_to_paste(address: Address, public_line: str) -> str:
 
 
 def not_authorised(address: Address, public_line: str, agent: str, error: Refused) -> Refused:
-    """The refusal of a key that the host does not accept yet, with what to do next."""
+    """The refusal of a key that the host does not accept yet, with what to do next.
+
+    A host that knows no such key, or none for this repository, says the same as one that has no such repository.
+    """
+    read_only = re.search(r"read.?only", error.message, re.IGNORECASE)
+    doubt = "" if read_only else ", or has no such repository"
+    first = (
+        "Delete it there and add it again, as a deploy key with write access"
+        if read_only
+        else f"Is {forges.repository(address)} made, and spelt so? Then add the key as a deploy key with write access"
+    )
     return Refused(
-        f"the host does not accept this body's key for {address.text} with write access: {error.message}",
+        f"the host does not accept this body's key for {address.text} with write access{doubt}: {error.message}",
         kind="auth",
         rule="AUTH-3",
-        advice=f"Add it as a deploy key with write access (Allow write access):\n\n{public_line}\n\n"
-        f"{where_to_paste(address, public_line)}\nThen run `soul-bridge init {agent}` again; nothing was written yet.",
+        advice=f"{first} (Allow write access):\n\n{public_line}\n\n{where_to_paste(address, public_line)}\n"
+        f"Then run `soul-bridge init {agent}` again; nothing was written yet.",
     )
+
+
+def unreached(agent: str, error: Transient) -> Transient:
+    """The failure of an `init` that nobody answered, with what to do next."""
+    before = f"{error.advice}\n" if error.advice else ""
+    return Transient(
+        error.message,
+        kind=error.kind,
+        rule=error.rule,
+        advice=f"{before}Key and configuration are made, nothing else was written. Go on once the host can be "
+        f"reached: soul-bridge init {agent}\nOr begin without it: soul-bridge init {agent} --offline",
+    )
+
+
+def detour(address: Address, agent: str, configuration: Path, begun: bool) -> str:
+    """What to type where a network lets nobody out on port 22, "" where the host answers nowhere else.
+
+    begun: the soul is here already, so that only its configuration says where the remote is.
+    """
+    other = forges.detour(address)
+    if other is None:
+        return ""
+    host = other.partition("@")[2].partition("/")[0].replace(":", ", port ")
+    told = f"Networks may close port {address.port}. The same server answers at {host}, with the same host keys:\n"
+    return told + (moved(other, agent, configuration) if begun else f"soul-bridge init {agent} --remote {other}")
+
+
+def moved(remote: str, agent: str, configuration: Path) -> str:
+    """The command that changes the remote's address, and pins the host's key under its new name."""
+    edit = f"sed -i 's|^remote:.*|remote: {remote}|' {shlex.quote(str(configuration))}"
+    return f"{edit} && soul-bridge accept-host-key {agent}"
 
 
 def refuse_place(soul: Path, home: Path, private: list[Path]) -> None:

@@ -17,6 +17,7 @@ from bridge.core.ports import Clock
 
 PAUSE = 3.0  # seconds between two tries
 RETRIED = ("auth", "network")
+GRACE = 15.0  # seconds that a host may take until a key that its API just added opens its door
 
 
 class Public(Protocol):
@@ -24,6 +25,8 @@ class Public(Protocol):
 
     @property
     def line(self) -> str: ...
+    @property
+    def blob(self) -> str: ...
     @property
     def fingerprint(self) -> str: ...
 
@@ -57,11 +60,15 @@ class Rotated:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """How the host is asked. probe: whether it lets the new key write; raises as a push would. wait: seconds."""
+    """How the host is asked. probe: whether it lets the new key write; raises as a push would. wait: seconds.
+
+    add: has the new key let in by the host's API, where a person asked for that; raises what the API refuses.
+    """
 
     probe: Callable[[], None]
     clock: Clock
     wait: float
+    add: Callable[[Public], None] | None = None
 
 
 def rotate(keys: Keys, asking: Asking, address: Address, agent: str, tell: Callable[[str], None]) -> Rotated:
@@ -74,14 +81,16 @@ def rotate(keys: Keys, asking: Asking, address: Address, agent: str, tell: Calla
     if present is not None:
         return Rotated(present, keys.old())
     new, old = keys.prepare(), keys.old()
+    if asking.add is not None:
+        asking.add(new)
     _accepted(asking, lambda error: _refused(new, address, agent, error), tell)
     keys.switch()
     return Rotated(new, old)
 
 
 def _accepted(asking: Asking, shown: Callable[[SoulError], SoulError], tell: Callable[[str], None]) -> None:
-    deadline = asking.clock.boottime() + asking.wait
-    told = False
+    told = asking.add is not None
+    deadline = asking.clock.boottime() + max(asking.wait, GRACE if told else 0.0)
     while True:
         try:
             asking.probe()

@@ -6,26 +6,27 @@ import argparse
 import sys
 
 from bridge.adapters import hosts
-from bridge.commands import hostkey
+from bridge.commands import hostkey, wiring
 from bridge.commands.context import Context
 from bridge.core.errors import Refused
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Accept a host key. Without a terminal, `--fingerprint` has to name it. Raises Refused(kind="hostkey")."""
+    hostkey.refuse_nonsense(arguments.fingerprint, "--fingerprint")
     settings = context.settings(arguments.agent)
     known = hosts.KnownHosts(context.places.known_hosts)
-    name, pinned, key = hostkey.look(settings, known)
+    name, pinned, key = hostkey.look(settings, known, wiring.detour(settings, context.places))
     before = [one.fingerprint for one in pinned]
     document = {"host": name, "pinned": before, "offered": key.fingerprint, "accepted": key in pinned}
     if key in pinned:
         context.answer(document, f"{name} offers the pinned key {key.fingerprint}: nothing to accept")
         return 0
     shown = f"{name}\n  pinned:  {', '.join(before) or 'none'}\n  offered: {key.fingerprint}"
-    if arguments.fingerprint is None:
+    if arguments.fingerprint is None and not (not pinned and key == hosts.shipped(name)):
         if not _agreed(context, shown):
             raise _undecided(settings.agent, name, key)
-    elif not hosts.same_fingerprint(arguments.fingerprint, key.fingerprint):
+    elif arguments.fingerprint and not hosts.same_fingerprint(arguments.fingerprint, key.fingerprint):
         raise Refused(
             f"the host {name} offers {key.fingerprint}, not {arguments.fingerprint}",
             kind="hostkey",

@@ -6,25 +6,43 @@ import sys
 
 from bridge.adapters import config, hosts
 from bridge.adapters.remote import offered
+from bridge.commands import wiring
 from bridge.commands.context import Context
 from bridge.core import address
-from bridge.core.errors import Refused
+from bridge.core.errors import Refused, Unusable
 
 
-def look(settings: config.Settings, known: hosts.KnownHosts) -> tuple[str, tuple[hosts.HostKey, ...], hosts.HostKey]:
-    """The host's name, the keys pinned for it, and the key it offers now. Raises Transient."""
+def look(
+    settings: config.Settings, known: hosts.KnownHosts, detour: str = ""
+) -> tuple[str, tuple[hosts.HostKey, ...], hosts.HostKey]:
+    """The host's name, the keys pinned for it, and the key it offers now. Raises Transient.
+
+    detour: what to tell a person when nobody answers at that port.
+    """
     parsed = address.parse(settings.remote)
     name = parsed.known_host_key_name
     pinned = known.lookup(name)
     shipped = hosts.shipped(name)
     types = [key.type for key in pinned] or ([shipped.type] if shipped else ["ssh-ed25519"])
-    return name, pinned, hosts.HostKey(*offered(parsed, types))
+    return name, pinned, hosts.HostKey(*offered(parsed, types, detour=detour))
+
+
+def refuse_nonsense(fingerprint: str | None, option: str) -> None:
+    """Raise Unusable for words that no key can have as its fingerprint."""
+    if fingerprint is not None and not hosts.FINGERPRINT.fullmatch(fingerprint.strip()):
+        raise Unusable(
+            f"{option} {fingerprint!r} is no fingerprint of a host key: it looks like SHA256:+DiY3wvv…, 43 characters",
+            kind="usage",
+            rule="AUTH-6",
+            advice="Nothing was pinned or sent. On the server, `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` "
+            "prints it.",
+        )
 
 
 def trust(settings: config.Settings, context: Context, fingerprint: str | None) -> None:
     """Pin the host's key when it is known to be right, or a person at a terminal says so. Raises Refused."""
     known = hosts.KnownHosts(context.places.known_hosts)
-    name, pinned, key = look(settings, known)
+    name, pinned, key = look(settings, known, wiring.detour(settings, context.places))
     verdict = hosts.verdict(pinned, hosts.shipped(name), fingerprint, key)
     if verdict is hosts.Verdict.TRUSTED:
         return

@@ -12,18 +12,15 @@ from typing import Any, NoReturn
 
 from bridge.adapters import config, control, keys
 from bridge.adapters.remote import Remote
-from bridge.app import onboarding, requests
+from bridge.app import authorizing, onboarding, requests, rotating, status
 from bridge.app.soul import Order, Soul
 from bridge.app.sync import Outcome
 from bridge.app.sync import run as run_pass
-from bridge.commands import hostkey, wiring
+from bridge.commands import authorize, hostkey, wiring
 from bridge.commands.context import Context
-from bridge.core import address, bodies, identity
+from bridge.core import address, bodies, identity, jsontext
 from bridge.core.errors import Refused, SoulError, Transient, Unusable
 from bridge.core.model import Commit
-
-PAUSE = 3.0  # seconds between tries with --wait
-RETRIED = ("auth", "network")
 
 
 class NothingYet:
@@ -55,14 +52,21 @@ class NothingYet:
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Bring an agent to this machine. Raises what keeps it from being done; the same call goes on from there."""
+    authorize.refuse_nonsense(arguments, arguments.offline)
+    hostkey.refuse_nonsense(arguments.host_key, "--host-key")
     settings = _settings(arguments, context)
     _refuse_unheard(settings, arguments, context)
+    if arguments.authorize:
+        authorize.refuse_mismatch(arguments.authorize, arguments.api, address.parse(settings.remote))
     public = _key(settings)
     config.save(context.places, settings)
     if not arguments.offline:
-        deadline = context.clock.boottime() + (arguments.wait or 0.0)
-        hostkey.trust(settings, context, arguments.host_key)
-        _authorised(settings, context, public, deadline)
+        try:
+            _trust(settings, context, arguments.host_key)
+            _Door(settings, context, public, arguments).open(arguments.wait or 0.0)
+        except SoulError as error:
+            _note_refusal(settings, context, error)
+            raise
     if _asked_daemon(settings, context, arguments.offline):
         context.answer(_document(settings, "running"), f"{settings.agent} already runs here and is synchronised.")
         return 0
@@ -132,31 +136,92 @@ def _key(settings: config.Settings) -> keys.PublicKey:
     return keys.load(settings.key, settings.soul).public
 
 
-def _authorised(settings: config.Settings, context: Context, public: keys.PublicKey, deadline: float) -> None:
-    """Prove that this body may write, trying again until the deadline. Raises Refused with what to paste where."""
-    remote = Remote(wiring.access(settings, context.places), NothingYet(), context.clock)
-    told = False
+def _trust(settings: config.Settings, context: Context, fingerprint: str | None) -> None:
     try:
-        while True:
-            try:
-                remote.probe_write()
-                return
-            except (Refused, Transient) as error:
-                shown = _shown(settings, public, error)
-                if error.kind not in RETRIED or context.clock.boottime() >= deadline:
-                    raise shown from error
-                if not told:
-                    context.say(f"{shown.message}\n{shown.advice}\n\nwaiting for it …")
-                    told = True
-            context.clock.sleep(PAUSE)
-    finally:
-        remote.close()
+        hostkey.trust(settings, context, fingerprint)
+    except Transient as error:
+        raise onboarding.unreached(settings.agent, error) from error
 
 
-def _shown(settings: config.Settings, public: keys.PublicKey, error: SoulError) -> SoulError:
-    if isinstance(error, Refused) and error.kind == "auth":
-        return onboarding.not_authorised(address.parse(settings.remote), public.line, settings.agent, error)
-    return error
+class _Door:
+    """The login that this body's key has to open, with write access."""
+
+    def __init__(
+        self, settings: config.Settings, context: Context, public: keys.PublicKey, arguments: argparse.Namespace
+    ) -> None:
+        self._settings = settings
+        self._context = context
+        self._public = public
+        self._arguments = arguments
+        self._address = address.parse(settings.remote)
+        self._added = False
+
+    def open(self, wait: float) -> None:
+        """Prove that this body may write, trying again so many seconds; with --authorize, have its key added first.
+
+        Raises Refused with what to paste where, or with what the host's API said.
+        """
+        context, told = self._context, False
+        access = replace(wiring.access(self._settings, context.places), later="")
+        remote = Remote(access, NothingYet(), context.clock)
+        deadline = context.clock.boottime() + wait
+        try:
+            while True:
+                try:
+                    remote.probe_write()
+                    return
+                except (Refused, Transient) as error:
+                    if error.kind == "auth" and self._arguments.authorize and not self._added:
+                        self._add()
+                        deadline = max(deadline, context.clock.boottime() + rotating.GRACE)
+                        continue
+                    shown = self._shown(error)
+                    if error.kind not in rotating.RETRIED or context.clock.boottime() >= deadline:
+                        raise shown from error
+                    if not (told or self._added):
+                        context.say(f"{shown.message}\n{shown.advice}\n\nwaiting for it …")
+                        told = True
+                context.clock.sleep(rotating.PAUSE)
+        finally:
+            remote.close()
+
+    def _add(self) -> None:
+        again = f"soul-bridge init {self._settings.agent}"
+        wanted = authorizing.Wanted(
+            self._address, self._public, self._settings.body, again + authorize.words(self._arguments), again
+        )
+        authorize.let_in(self._arguments, self._context, wanted)
+        self._added = True
+
+    def _shown(self, error: SoulError) -> SoulError:
+        agent = self._settings.agent
+        if isinstance(error, Refused) and error.kind == "auth":
+            if self._added:
+                return authorizing.not_yet(agent, error)
+            return onboarding.not_authorised(self._address, self._public.line, agent, error)
+        return onboarding.unreached(agent, error) if isinstance(error, Transient) else error
+
+
+def _note_refusal(settings: config.Settings, context: Context, error: SoulError) -> None:
+    """Leave for `status` why a first `init` did not come to its end; what a pass left says more."""
+    path = context.places.status_file(settings.agent)
+    before = status.read(path)
+    if before is not None and before.get("tip") is not None:
+        return
+    since = jsontext.instant(int(context.clock.now() * 1000))
+    problem = {"kind": error.kind, "message": error.message, "advice": error.advice, "since": since, "next_try": None}
+    wiring.lock_of(settings, context.places)  # makes the directory
+    status.write(
+        path,
+        status.build(
+            agent=settings.agent,
+            body=settings.body,
+            soul=str(settings.soul),
+            remote=settings.remote,
+            state="stopped",
+            problem=problem,
+        ),
+    )
 
 
 def _connect(soul: Soul, arguments: argparse.Namespace, settings: config.Settings) -> Outcome:

@@ -20,7 +20,7 @@ from bridge.adapters.remote import Access, Remote
 from bridge.adapters.repo import Repo
 from bridge.adapters.seen import Seen
 from bridge.adapters.tree import Tree, prepare_process
-from bridge.app import repairing, reporting, requests, status
+from bridge.app import onboarding, repairing, reporting, requests, status
 from bridge.app.inbox import ANSWERED as ANSWERED
 from bridge.app.reads import Reads
 from bridge.app.soul import KNOWN, MAIN, Limits, Soul
@@ -33,6 +33,10 @@ from bridge.core.errors import Refused, Transient
 PRIVATE = "soul-bridge"  # our folder in the git directory
 MATERIALISED = "materialised"  # in the state directory: the commit the checkout was last brought to whole
 MARK = "checkout"  # in the state directory: the id that the checkout must carry
+LATER = (
+    "Local work is safe. It is tried again by itself while `soul-bridge run` runs; `soul-bridge doctor` shows how far "
+    "the way there goes."
+)
 HOOKS_END = 5.0  # seconds that hooks have to come to their end when a soul is closed
 
 
@@ -55,7 +59,15 @@ def access(settings: config.Settings, places: config.Places) -> Access:
         parsed,
         lambda: keys.load(settings.key, settings.soul, places.credentials),
         lambda: known.lookup(parsed.known_host_key_name),
+        detour(settings, places),
+        LATER,
     )
+
+
+def detour(settings: config.Settings, places: config.Places) -> str:
+    """What to type where port 22 is closed, "" when that is no way out."""
+    begun = (settings.soul / ".git").exists()
+    return onboarding.detour(address.parse(settings.remote), settings.agent, places.config_file(settings.agent), begun)
 
 
 def lock_of(settings: config.Settings, places: config.Places) -> Lock:

@@ -2,5 +2,6 @@
 
 from bridge.adapters.config.places import Places, locate
 from bridge.adapters.config.settings import Consolidation, Settings, agents, load, load_to_read, save
+from bridge.adapters.config.tokens import token
 
-__all__ = ["Consolidation", "Places", "Settings", "agents", "load", "load_to_read", "locate", "save"]
+__all__ = ["Consolidation", "Places", "Settings", "agents", "load", "load_to_read", "locate", "save", "token"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import errno
 import hashlib
 import io
 import logging
@@ -70,11 +71,16 @@ class HostKey(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How to get in. key, pinned: asked again for every login, so that a change counts without a restart."""
+    """How to get in. key, pinned: asked again for every login, so that a change counts without a restart.
+
+    detour: what to tell a person when nobody answers at that port; later: when the host cannot be reached at all.
+    """
 
     address: Address
     key: Callable[[], Key]
     pinned: Callable[[], Collection[HostKey]]
+    detour: str = ""
+    later: str = ""
 
     def command(self, service: str) -> str:
         """The command line that the server's shell gets, quoted always: git-shell refuses a bare word.
@@ -108,7 +114,7 @@ class Session:
         if not pinned:
             raise _unknown_host(self._host)
         key = _private(self._access.key())
-        self._socket = _connect(self._access.address, seconds)
+        self._socket = _connect(self._access.address, seconds, self._access.detour, self._access.later)
         self._transport = transport = _transport(self._socket, [key.type for key in pinned], seconds)
         _meet(transport, self._host, pinned, seconds)
         self._socket.settimeout(IDLE)  # paramiko sets 0.1, and would wake up ten times a second for it
@@ -208,12 +214,12 @@ class SshChannel:
             del self._said[:-MOST_WORDS]
 
 
-def offered(address: Address, types: Collection[str] = (), seconds: float = 15.0) -> tuple[str, str]:
+def offered(address: Address, types: Collection[str] = (), seconds: float = 15.0, detour: str = "") -> tuple[str, str]:
     """The host key that a server offers, as type and base64 blob, without logging in (AUTH-6).
 
     types: the types that are preferred. Raises Transient.
     """
-    connection = _connect(address, seconds)
+    connection = _connect(address, seconds, detour, "")
     transport = _transport(connection, types, seconds, only=False)
     watch = threading.Timer(2 * seconds, connection.shutdown, (socket.SHUT_RDWR,))
     watch.start()
@@ -232,12 +238,14 @@ def offered(address: Address, types: Collection[str] = (), seconds: float = 15.0
         connection.close()
 
 
-def _connect(address: Address, seconds: float) -> socket.socket:
+def _connect(address: Address, seconds: float, detour: str, later: str) -> socket.socket:
     try:
         connection = socket.create_connection((address.host, address.port), seconds)
     except OSError as error:
         words = error.strerror or str(error)
-        raise Transient(f"cannot reach {address.host}, port {address.port}: {words}") from error
+        closed = isinstance(error, ConnectionRefusedError | TimeoutError) or error.errno == errno.EHOSTUNREACH
+        told = detour if detour and closed else later
+        raise Transient(f"cannot reach {address.host}, port {address.port}: {words}", advice=told) from error
     for level, option, value in _SOCKET_OPTIONS:
         connection.setsockopt(level, option, value)
     return connection
@@ -294,7 +302,7 @@ def _translated(host: str) -> Iterator[None]:
 
 
 def _unauthorised(transport: paramiko.Transport, reason: str) -> Refused:
-    words = "\n".join(said for said in (readable(reason), readable(transport.get_banner() or b"")) if said)
+    words = "\n".join(said for said in (readable(reason).rstrip("."), readable(transport.get_banner() or b"")) if said)
     return Refused(
         f"the server does not accept this body's key: {words}",
         kind="auth",
