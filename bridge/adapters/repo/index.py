@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bridge.adapters.repo.locks import locked
+from bridge.adapters.repo.packs import settle
 from bridge.adapters.repo.store import Store
 from bridge.adapters.repo.trees import Diff, Trees, split
 from bridge.core import errors
@@ -228,6 +229,8 @@ class Index:
                 raise _Meanwhile
             state.mark = _mark(os.lstat(lock))
             lock.rename(self._path)
+        # Whoever calls remembers what it was brought to: an older index would then pass for staged work.
+        settle(self._git_dir)
         limit = _seconds(state.mark)
         state.racy = {key for key in state.racy | changed if state.cells.get(key, b"")[8:12] >= limit}
 
