@@ -1,5 +1,5 @@
 # What a person types. Everything works on a fresh clone with Python 3.11 or newer, git and ssh.
-.PHONY: help demo test check simulate format venv clean
+.PHONY: help demo test check simulate format venv clean dist deb
 .DEFAULT_GOAL := help
 
 SECONDS ?= 60
@@ -12,6 +12,8 @@ help:
 	@echo "make test                 every test"
 	@echo "make check                form, lint, types, import contracts, house rules, coverage of the core"
 	@echo "make simulate SECONDS=60  random schedules of many bodies; a failure prints the seed that replays it"
+	@echo "make dist                 the source distribution and the wheel, in dist/"
+	@echo "make deb                  the Debian package, in dist/"
 	@echo "make format               lay out the code"
 	@echo "make venv                 the virtual environment that all of these use, .venv"
 
@@ -35,6 +37,12 @@ simulate: $(VENV)
 .PHONY: bench
 bench: $(VENV)
 	@.venv/bin/python -m bench $(if $(QUICK),--sizes quick)
+
+dist: $(VENV)
+	@.venv/bin/python scripts/dist
+
+deb: $(VENV)
+	@.venv/bin/python scripts/deb
 
 format: $(VENV)
 	@.venv/bin/ruff check --quiet --fix-only . && .venv/bin/ruff format .
