@@ -46,6 +46,20 @@ def test_no_new_note_takes_the_place_of_another(topics: list[str], categories: l
 
 
 @pytest.mark.parametrize(
+    ("topic", "there", "path"),
+    [
+        ("Tea", "notes/tea.md", "notes/Tea-2.md"),
+        ("tea", "notes/TEA.md", "notes/tea-2.md"),
+        ("caf\u00e9", "notes/cafe\u0301.md", "notes/caf\u00e9-2.md"),
+        ("tea", "notes/other/tea.md", "notes/tea.md"),
+    ],
+)
+def test_two_topics_that_some_disk_takes_for_one_get_two_names(topic: str, there: str, path: str) -> None:
+    """FORM-5"""
+    assert notes.path(topic, (), [there]) == path
+
+
+@pytest.mark.parametrize(
     "grapheme",
     [
         "e\u0323\u0302",
