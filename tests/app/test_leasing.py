@@ -137,3 +137,28 @@ def test_a_lease_that_arrived_while_nobody_could_tell_is_ours_at_the_next_try() 
     assert leasing.acquire(one.soul, {})["lease"]["mine"] is True
     leasing.release(one.soul, {})
     assert leasing.acquire(two.soul, {})["lease"]["mine"] is True
+
+
+def test_a_lease_of_another_machine_of_the_same_name_is_not_ours() -> None:
+    """LEASE-3: ours is what this very memory wrote."""
+    one, _ = pair()
+    leasing.acquire(one.soul, {})
+    for name in ("lease", "lease tried"):
+        one.seen.remember(name, None)
+    with pytest.raises(Refused, match="laptop"):
+        leasing.acquire(one.soul, {})
+    assert leasing.show(one.soul, {})["lease"]["mine"] is False
+
+
+def test_no_lease_is_taken_on_a_remote_that_was_rewritten() -> None:
+    """LEASE-2, REPO-4: nothing is laid on a tip that a person has not decided about."""
+    one, _ = pair()
+    server = one.remote.server
+    tip = server.tip("refs/heads/main")
+    tree = server.info(tip).tree
+    other = server.commit(tree, [], "Kaoru (tablet)", "kaoru@tablet.local", "rewritten (tablet)\n", 1_900_000_000)
+    server.move("refs/heads/main", tip, other)
+    for act in (leasing.acquire, leasing.show):
+        with pytest.raises(Refused, match="rewritten"):
+            act(one.soul, {})
+    assert server.tip("refs/heads/main") == other

@@ -97,3 +97,12 @@ def test_a_lease_of_another_form_is_reported(content: bytes, line: int) -> None:
     """FORM-7"""
     found = lease.problems("locks/consolidation.json", content)
     assert [(problem.rule, problem.line) for problem in found] == [("FORM-7", line)]
+
+
+def test_a_lease_is_mine_only_when_it_is_the_very_one_that_i_wrote() -> None:
+    """LEASE-3: two machines may share a name; one renewed since is another one, too."""
+    mine, other = lease.write("laptop", 1_800_000), lease.write("laptop", 1_800_001)
+    for ours in (mine, None):
+        verdict = lease.decide(lease.sight(None, other, 0.0), ours, 0, 0.0)
+        assert isinstance(verdict, HeldBy) and verdict.body == "laptop"
+    assert lease.decide(lease.sight(None, mine, 0.0), mine, 0, 0.0) == Mine(1_800_000)
