@@ -26,13 +26,15 @@ class Local:
     """Local versions on their way into a commit.
 
     triples: base, the local version and main's, by path. entries: what seen becomes. lost: versions that lost before
-    the merge. leftover: the kept file that they came from.
+    the merge. leftover: the kept file that they came from. theirs: the commit whose version is merged with them, where
+    that is not main.
     """
 
     triples: dict[str, Triple] = field(default_factory=dict)
     entries: dict[str, SeenEntry | None] = field(default_factory=dict)
     lost: tuple[Lost, ...] = ()
     leftover: tuple[str, File, str] | None = None
+    theirs: str | None = None
 
 
 def recover(soul: Soul) -> None:
@@ -65,7 +67,7 @@ def record(soul: Soul, order: Order, progress: Progress) -> None:
         for path, entry in found.unchanged.items():
             soul.seen.put(path, entry)
     soul.watching = plan.finished(soul.watching, found.unchanged)
-    _commit(soul, progress, _local(soul, found))
+    commit(soul, progress, _local(soul, found))
     soul.watching = plan.finished(soul.watching, found.versions)
     if found.complete and not progress.pending and soul.seen.recall(JOINING):
         soul.seen.remember(JOINING, None)
@@ -98,7 +100,7 @@ def _record_leftover(soul: Soul, progress: Progress, leftover: Leftover) -> None
     elif not layout.is_lock(path):
         base = leftover.base if leftover.base is not None and soul.repo.has(leftover.base.oid) else None
         local.triples[path] = Triple(base, version, soul.repo.entry(tree, path))
-    _commit(soul, progress, local)
+    commit(soul, progress, local)
     _keep_leftover(soul, leftover.id, version, raw)
     progress.again.add(path)
 
@@ -109,11 +111,11 @@ def _keep_leftover(soul: Soul, id: str, version: File | list[Any], raw: str) -> 
         soul.tree.keep(id, version if isinstance(version, File) else File(*version), raw)
 
 
-def _commit(soul: Soul, progress: Progress, local: Local) -> None:
+def commit(soul: Soul, progress: Progress, local: Local) -> None:
     """Merge local versions into main's tree, commit if that changes it, then remember what was seen."""
     head = soul.head()
     tree = soul.tree_of(head)
-    merged = merge.trees(local.triples, _facts(soul, head))
+    merged = merge.trees(local.triples, _facts(soul, head, local.theirs or head))
     lost = tuple(dict.fromkeys(merged.lost + local.lost))
     changes = changed(soul, merged, tree)
     if not changes and not lost:
@@ -122,17 +124,17 @@ def _commit(soul: Soul, progress: Progress, local: Local) -> None:
         return _remember(soul, head, local.entries) if local.entries else None
     words = describe(soul, tree, changes) if changes else "keep " + ", ".join(sorted({x.path for x in lost}))
     changes |= _beat(soul, tree, changes)
-    commit = with_lost(soul, head, tree, changes, lost, words)
+    made = with_lost(soul, head, tree, changes, lost, words)
     soul.repo.flush()
-    soul.seen.remember(RECORDING, _intent(commit, local))
-    advance(soul, head, commit)
-    soul.facts.record("commit.recorded", commit=commit, paths=sorted(changes))
+    soul.seen.remember(RECORDING, _intent(made, local))
+    advance(soul, head, made)
+    soul.facts.record("commit.recorded", commit=made, paths=sorted(changes))
     for version in lost:
-        soul.facts.record("conflict.resolved", path=version.path, lost=version.file.oid, commit=commit)
+        soul.facts.record("conflict.resolved", path=version.path, lost=version.file.oid, commit=made)
     tell(soul, progress, merged, ("MERGE-5",))
     progress.recorded += sorted(changes)
     progress.lost += [version.path for version in lost]
-    return _remember(soul, commit, local.entries)
+    return _remember(soul, made, local.entries)
 
 
 def tell(soul: Soul, progress: Progress, merged: Merged, rules: tuple[str, ...]) -> None:
@@ -214,14 +216,15 @@ def beat(soul: Soul, tree: str) -> File:
     return File(soul.repo.write(content))
 
 
-def _facts(soul: Soul, head: str | None) -> merge.Facts:
+def _facts(soul: Soul, head: str | None, theirs: str | None) -> merge.Facts:
     now, tree, known = int(soul.clock.now()), soul.tree_of(head), soul.seen.recall(REMOTE)
+    there = soul.tree_of(theirs)
     return merge.Facts(
         read=soul.repo.read,
         touched_ours=lambda path: Touch(now, soul.body),
-        touched_theirs=lambda path: soul.repo.touched(head, path, None) if head else None,
+        touched_theirs=lambda path: soul.repo.touched(theirs, path, None) if theirs else None,
         kind_ours=lambda path: soul.repo.kind(tree, path),
-        kind_theirs=lambda path: soul.repo.kind(tree, path),
+        kind_theirs=lambda path: soul.repo.kind(there, path),
         now=now,
         clock_wrong=clock_wrong(soul),
         identity=soul.seen.recall(IDENTITY),

@@ -10,6 +10,7 @@ from bridge.core.errors import Moved, Refused, SoulError
 from bridge.core.model import Presence
 
 INDEXED = "indexed"  # remembered: the tree that git's index was last brought to
+ACCEPTED = "accepted"  # remembered: from where to where commits that a person made moved main, until they are settled
 
 KEPT = "kept"  # remembered: since when each ref below publish.KEEP was seen
 KEPT_FOR = 30 * 86400.0  # seconds
@@ -73,8 +74,11 @@ def settle_main(soul: Soul, progress: Progress) -> None:
             soul.seen.remember(INDEXED, soul.tree_of(known))
         progress.notes.append("main was moved by hand; it was put back and the files are read as they are")
     elif verdict is publish.Main.ACCEPT:
-        soul.seen.remember(KNOWN, tip)
-        soul.seen.remember(INDEXED, soul.tree_of(tip))
+        with soul.seen.transaction():
+            if known is not None and soul.seen.recall(ACCEPTED) is None:
+                soul.seen.remember(ACCEPTED, [known, tip])
+            soul.seen.remember(KNOWN, tip)
+            soul.seen.remember(INDEXED, soul.tree_of(tip))
 
 
 def advance(soul: Soul, expected: str | None, new: str) -> None:

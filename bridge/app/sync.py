@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bridge.app import filling, freezing, materialise, publishing, recording, withholding
+from bridge.app import byhand, filling, freezing, materialise, publishing, recording, withholding
 from bridge.app import standing as standing
 from bridge.app.joining import ALONE, JOINING, REMOTE
 from bridge.app.soul import Order, Progress, Soul
@@ -82,6 +82,7 @@ def _local(soul: Soul, order: Order, progress: Progress) -> None:
     withholding.recover(soul)
     materialise.recover(soul)
     standing.settle_main(soul, progress)
+    byhand.settle(soul, progress)
     if not _known(soul) and order.remote:
         # Nothing is recorded before the remote answered once: what is there may be an old copy (REPO-6).
         publishing.meet(soul, progress)

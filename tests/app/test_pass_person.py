@@ -22,11 +22,13 @@ def grown(*names: str) -> tuple[Fleet, list[Body]]:
     return world, bodies
 
 
-def by_hand(body: Body, parent: str, changes: dict[str, str | None]) -> str:
-    """A person's commit on top of a commit, not yet on any branch."""
+def by_hand(body: Body, parent: str, changes: dict[str, str | None], ago: float = 0.0) -> str:
+    """A person's commit on top of a commit, not yet on any branch. ago: seconds."""
     files = {p: None if text is None else File(body.repo.write(text.encode())) for p, text in changes.items()}
     tree = body.repo.edit(body.repo.info(parent).tree, files)
-    made = body.repo.commit(tree, [parent], "A Person", "person@example.invalid", "by hand", int(body.clock.now()))
+    made = body.repo.commit(
+        tree, [parent], "A Person", "person@example.invalid", "by hand", int(body.clock.now() - ago)
+    )
     body.repo.flush()
     return made
 
@@ -39,6 +41,85 @@ def test_a_commit_by_hand_on_top_of_main_is_accepted() -> None:
     world.settle()
     assert two.text("notes/a.md") == "by hand\n"
     assert two.repo.is_ancestor(commit, two.soul.head() or "")
+
+
+def test_a_commit_by_hand_of_a_memory_that_waits_takes_out_nothing_that_was_not_on_disk_yet() -> None:
+    """REPO-7, GUARD-5: what was merged meanwhile stays, what the person took out is out."""
+    world, (one, two) = grown("laptop", "phone")
+    memory = "memories/MEMORY.md"
+    one.write(memory, "a\n§\nb\n§\nc\n§\nd\n")
+    world.settle()
+    one.write(memory, "a\n")
+    one.settle()
+    two.write(memory, "a\n§\nb\n§\nc\n§\nd\n§\nfrom the phone\n")
+    two.settle()
+    one.settle()
+    assert one.text(memory) == "a\n"
+    head = one.soul.head() or ""
+    assert "from the phone" in one.repo.read(one.repo.entry(one.repo.info(head).tree, memory).oid).decode()
+    one.repo.names[MAIN] = commit = by_hand(one, head, {memory: "a\n"})
+    world.settle()
+    assert one.text(memory) == two.text(memory) == "a\n§\nfrom the phone\n" and not one.run().recorded
+    assert one.repo.is_ancestor(commit, two.soul.head() or "")
+
+
+def test_a_commit_by_hand_of_a_note_that_waits_keeps_the_newer_version_where_conflicts_finds_it() -> None:
+    """REPO-7, MERGE-6: the person's is the newest, the other is told as lost."""
+    world, (one, two) = grown("laptop", "phone")
+    two.write("notes/a.md", "from the phone\n")
+    two.settle()
+    writer = one.tree.agent_open("notes/a.md")
+    one.settle()
+    assert one.text("notes/a.md") == "second\n"
+    head = one.soul.head() or ""
+    lost = one.repo.entry(one.repo.info(head).tree, "notes/a.md")
+    writer.truncate()
+    writer.write(b"by hand\n")
+    one.repo.names[MAIN] = by_hand(one, head, {"notes/a.md": "by hand\n"})
+    outcome = one.run()
+    assert lost is not None and one.text("notes/a.md") == "by hand\n" and outcome.lost == ("notes/a.md",)
+    assert f"Lost: {lost.oid}" in one.repo.info(one.soul.head() or "").message
+    writer.close()
+    world.settle()
+    assert two.text("notes/a.md") == one.text("notes/a.md") == "by hand\n"
+
+
+def test_what_was_committed_by_hand_and_written_back_before_we_looked_is_written_back() -> None:
+    """REPO-7: what was committed had been on disk; nobody undoes what the agent did after that."""
+    world, (one, two) = grown("laptop", "phone")
+    one.write("notes/a.md", "by hand\n")
+    one.repo.names[MAIN] = by_hand(one, one.soul.head() or "", {"notes/a.md": "by hand\n"})
+    one.write("notes/a.md", "second\n")
+    world.settle()
+    assert one.text("notes/a.md") == two.text("notes/a.md") == "second\n"
+
+
+def test_a_commit_that_was_made_without_the_working_file_comes_to_it() -> None:
+    """REPO-7: nobody touched the file, so it did not say otherwise."""
+    world, (one, two) = grown("laptop", "phone")
+    one.clock.advance(10.0)
+    one.settle()
+    one.repo.names[MAIN] = by_hand(one, one.soul.head() or "", {"notes/a.md": "from nowhere\n"})
+    world.settle()
+    assert one.text("notes/a.md") == two.text("notes/a.md") == "from nowhere\n"
+
+
+def test_a_file_that_left_the_index_only_stays() -> None:
+    """REPO-7, GUARD-6: it is there, so it is recorded."""
+    world, (one, two) = grown("laptop", "phone")
+    one.repo.names[MAIN] = by_hand(one, one.soul.head() or "", {"notes/a.md": None})
+    world.settle()
+    assert one.text("notes/a.md") == two.text("notes/a.md") == "second\n"
+
+
+def test_a_commit_of_the_files_as_they_were_right_before_we_wrote_them_undoes_nothing() -> None:
+    """REPO-7: between main's move and the working file's, a person's `commit --all` takes the old version."""
+    world, (one, two) = grown("laptop", "phone")
+    two.write("notes/a.md", "third\n")
+    world.settle()
+    one.repo.names[MAIN] = by_hand(one, one.soul.head() or "", {"notes/a.md": "second\n"}, ago=60.0)
+    world.settle()
+    assert one.text("notes/a.md") == two.text("notes/a.md") == "third\n"
 
 
 def test_a_hard_reset_becomes_a_recorded_undo() -> None:

@@ -124,9 +124,10 @@ def commit(world: World, body: SimBody) -> None:
             changes[path] = File(body.repo.write(stored), file.mode)
         else:
             continue
-        # Main may be ahead of the files: such a commit takes back what is not on the disk yet.
-        world.ledger.doubt(path, body.repo.read(file.oid))
-        world.ledger.doubt(path, content)
+        # Main may be ahead of the files: such a commit takes back nothing of a memory that is not on the disk yet.
+        if content is None or not layout.is_memory(path):
+            world.ledger.doubt(path, body.repo.read(file.oid))
+            world.ledger.doubt(path, content)
     world.by_hand = True
     author, mail = f"A Person ({body.name})", "person@example.invalid"
     made = body.repo.commit(body.repo.edit(tree, changes), [tip], author, mail, "by hand", int(body.clock.now()))

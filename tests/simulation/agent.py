@@ -211,8 +211,10 @@ def alone(world: World, body: SimBody) -> None:
 
 
 def _read(world: World, body: SimBody, path: str) -> bytes | None:
-    body.read_at[path] = body.clock.boottime()
     content = body.tree.agent_read(path)
+    if content is None:
+        return None
+    body.read_at[path] = body.clock.boottime()
     # Whoever reads what it wrote itself before we looked counts as having read what it wrote over.
     world.ledger.open |= {(path, entry) for entry in body.blind.pop(path, ())}
     body.known.setdefault(path, set()).update(told(content))

@@ -1,0 +1,96 @@
+"""A person's commits on main, made with git beside us: what they mean for what was seen.
+
+`git commit --all` takes a working file as it is. Where a newer version was merged and still waited (GUARD-5), that is a
+local write, merged with what main had; nobody meant to remove what had just come in and was not on disk yet. And what
+was committed had been on disk: it is the base of what is written there next.
+"""
+
+from __future__ import annotations
+
+from bridge.app.joining import NOBODY, REMOTE
+from bridge.app.observing import WAITS, leave
+from bridge.app.recording import Local, commit
+from bridge.app.soul import Progress, Soul
+from bridge.app.standing import ACCEPTED
+from bridge.core import commits, plan
+from bridge.core.model import Commit, File, SeenEntry, Triple
+
+Changes = dict[str, tuple[File | None, File | None]]
+
+
+def settle(soul: Soul, progress: Progress) -> None:
+    """Bring back, as one more commit, what commits that were just accepted took out unseen."""
+    accepted = soul.seen.recall(ACCEPTED)
+    if accepted is None:
+        return
+    before, tip = accepted
+    # Afterwards main stands elsewhere: a crash in between does not do it twice.
+    if tip == soul.head() and soul.repo.has(before):
+        changes = _changes(soul, before, tip)
+        known = {path: entry for path in changes if (entry := soul.seen.get(path)) is not None}
+        look = soul.tree.look(known, sorted(changes))
+        untouched = {path for path, entry in known.items() if look.files.get(path) == entry.stamp}
+        triples = _unseen(soul, before, tip, changes, untouched)
+        if triples:
+            commit(soul, progress, Local(triples, theirs=before))
+        _was_on_disk(soul, {path: changes[path][1] for path in known.keys() - untouched - look.special.keys()})
+    soul.seen.remember(ACCEPTED, None)
+
+
+def _changes(soul: Soul, before: str, tip: str) -> Changes:
+    """What the person committed, by path: what main had, and what it got.
+
+    Of merges nobody can tell who removed what; and what we brought to main ourselves when a crash came is no person's.
+    """
+    if any(len(made.parents) != 1 or _ours(soul, made) for made in soul.repo.log(tip, before)):
+        return {}
+    changes = soul.repo.diff(soul.tree_of(before), soul.tree_of(tip))
+    return {path: files for path, files in changes.items() if path not in soul.unplaced}
+
+
+def _ours(soul: Soul, made: Commit) -> bool:
+    """Whether this body made it, or it came from the remote."""
+    known = soul.seen.recall(REMOTE)
+    if known is not None and soul.repo.has(known) and soul.repo.is_ancestor(made.oid, known):
+        return True
+    trees = (made.tree, *(soul.tree_of(parent) for parent in made.parents))
+    return made.author in {commits.author(soul.display_name(tree), soul.body) for tree in trees}
+
+
+def _unseen(soul: Soul, before: str, tip: str, changes: Changes, untouched: set[str]) -> dict[str, Triple]:
+    """By path: base, what the person committed, what main had; where that was not what the person saw."""
+    made = min((each.time for each in soul.repo.log(tip, before)), default=0)
+    triples = {}
+    for path, (had, committed) in changes.items():
+        entry = soul.seen.get(path)
+        if had is None:
+            continue
+        if entry is None or entry.file != had:
+            triples[path] = Triple(None if entry is None else entry.file, committed, had)
+        elif path not in untouched:
+            continue
+        elif committed is None:
+            # It left git's index only; a file that is there is recorded.
+            if not soul.tree.ignored(path):
+                triples[path] = Triple(None, None, had)
+        elif entry.stamp.ctime_ns / 1e9 + plan.RACY >= made:
+            # Written by us since that commit: the version that it took is the one that stood there before.
+            old = soul.repo.ever(before, path, committed.oid)
+            triples[path] = Triple(committed if old else None, committed, had)
+    return triples
+
+
+def _was_on_disk(soul: Soul, committed: dict[str, File | None]) -> None:
+    """What was committed becomes what was seen, so that it counts when somebody wrote it back since.
+
+    A working file that nobody touched shows that its commit was made without it: that one is brought to it instead.
+    """
+    with soul.seen.transaction():
+        for path, file in committed.items():
+            if file is None or file.regular:
+                soul.seen.put(path, None if file is None else SeenEntry(file, file.oid, NOBODY))
+        leave(soul, set(committed))
+        # What waited has been decided by a person.
+        waits = soul.seen.recall(WAITS) or {}
+        if waits.keys() & committed.keys():
+            soul.seen.remember(WAITS, {path: wait for path, wait in waits.items() if path not in committed} or None)
