@@ -1,4 +1,6 @@
-"""Facts as JSON lines in a file, and the log on standard error (structlog, which is imported at the first of either).
+"""Facts as JSON lines in a file, and the log (structlog, which is imported at the first of either).
+
+The log is words on a terminal, fields where the journal of systemd listens, else a JSON object on each line.
 
 A fact says that something happened, in the past tense, and never what a file holds.
 """
@@ -10,6 +12,9 @@ import itertools
 import json
 import logging
 import os
+import re
+import socket
+import struct
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
@@ -27,6 +32,10 @@ KEPT = 3  # older files
 LONGEST = 500  # characters of a text in a fact: more would be contents, not a fact
 MOST = 1000  # items of a list in a fact
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "warn": 30, "error": 40, "critical": 50}
+JOURNAL = Path("/run/systemd/journal/socket")
+_LONGEST_FIELD = 16_000  # characters: an entry is one datagram
+_PATIENCE = 1.0  # seconds: a journal that hangs must not hold a pass up
+_PRIORITIES = {10: 7, 20: 6, 30: 4, 40: 3, 50: 2}  # as syslog counts
 _POLL = 0.2
 
 
@@ -179,8 +188,9 @@ def _shown(value: Any) -> Any:
     return value
 
 
-def logger(level: str = "info", color: bool = True, stream: TextIO | None = None) -> Any:
-    """The log: readable and, where wanted, coloured on a terminal; else one plain `key=value` line each.
+def logger(level: str = "info", color: bool = True, stream: TextIO | None = None, journal: Path | None = None) -> Any:
+    """The log: readable and, where wanted, coloured on a terminal; fields for the journal's socket where one is given;
+    else one JSON object on each line.
 
     Other libraries' warnings go the same way. An unknown level counts as "info".
     """
@@ -188,42 +198,110 @@ def logger(level: str = "info", color: bool = True, stream: TextIO | None = None
 
     stream = sys.stderr if stream is None else stream
     threshold = LEVELS.get(level, LEVELS["info"])
-    _quiet_others(threshold, stream)
     terminal = stream.isatty()
-    plain: list[Any] = [] if terminal else [structlog.processors.format_exc_info, _one_line]
-    last: Any = (
-        structlog.dev.ConsoleRenderer(colors=color and terminal)
-        if terminal
-        else structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], bool_as_flag=False)
-    )
+    write = _Journal(journal, stream) if journal is not None and not terminal else None
+    last: list[Any]
+    if terminal:
+        last = [structlog.dev.ConsoleRenderer(colors=color)]
+    else:
+        line = structlog.processors.JSONRenderer(serializer=_dumps)
+        last = [structlog.processors.format_exc_info, _first_things_first, write or line]
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            *plain,
-            last,
+            *last,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(threshold),
         logger_factory=structlog.WriteLoggerFactory(stream),
         cache_logger_on_first_use=False,
     )
-    return structlog.get_logger()
+    log = structlog.get_logger()
+    _hear_others(threshold, log)
+    return log
 
 
-def _one_line(_logger: Any, _method: str, fields: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    # Written in ASCII where it must be: a locale of C cannot print every name.
+def journal_of(stream: TextIO, named: str, socket_path: Path = JOURNAL) -> Path | None:
+    """The socket of the journal, where systemd says (`JOURNAL_STREAM`: "device:inode") that this stream leads there."""
+    with contextlib.suppress(OSError, ValueError):
+        here = os.fstat(stream.fileno())
+        if named == f"{here.st_dev}:{here.st_ino}" and socket_path.exists():
+            return socket_path
+    return None
+
+
+class _Journal:
+    """The last step of the log: an entry with its fields is sent to the journal, in its own protocol.
+
+    What cannot be sent becomes a line of the stream, which leads there too.
+    """
+
+    def __init__(self, path: Path, stream: TextIO) -> None:
+        self._path = path
+        self._stream = stream
+
+    def __call__(self, _logger: Any, _method: str, fields: MutableMapping[str, Any]) -> str:
+        import structlog
+
+        entry = _entry(fields)
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+                sender.settimeout(_PATIENCE)
+                sender.sendto(entry, str(self._path))
+        except OSError:
+            self._stream.write(_dumps(dict(fields)) + "\n")
+            self._stream.flush()
+        raise structlog.DropEvent
+
+
+def _entry(fields: Mapping[str, Any]) -> bytes:
+    """An entry of the journal: MESSAGE for people, PRIORITY, and each field as SOUL_BRIDGE_<NAME>."""
+    said = [str(fields[name]) for name in ("agent", "event") if fields.get(name)]
+    said += [str(fields[name]) for name in ("sentence", "problem", "advice", "exception") if fields.get(name)]
+    known = {"agent", "event", "sentence", "problem", "advice", "exception", "timestamp", "level", "body"}
+    rest = " ".join(f"{name}={_plain(value)}" for name, value in fields.items() if name not in known)
+    message = ": ".join(said) + (f" ({rest})" if rest else "")
+    level = LEVELS.get(str(fields.get("level")), LEVELS["info"])
+    rows = {"MESSAGE": message, "PRIORITY": str(_PRIORITIES[level]), "SYSLOG_IDENTIFIER": "soul-bridge"}
     for name, value in fields.items():
-        if isinstance(value, str):
-            fields[name] = value.encode("utf-8", "backslashreplace").decode()
-    return fields
+        if name not in ("timestamp", "level", "exception") and value is not None:
+            rows[f"SOUL_BRIDGE_{re.sub('[^A-Z0-9_]', '_', name.upper())}"] = _plain(value)
+    return b"".join(_row(name, value) for name, value in rows.items())
 
 
-def _quiet_others(threshold: int, stream: TextIO) -> None:
-    logging.basicConfig(
-        stream=stream, level=max(threshold, logging.WARNING) if threshold > LEVELS["debug"] else threshold,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True,
-    )  # fmt: skip
+def _row(name: str, value: str) -> bytes:
+    content = value[:_LONGEST_FIELD].encode("utf-8", "backslashreplace")
+    if b"\n" in content:
+        return name.encode() + b"\n" + struct.pack("<Q", len(content)) + content + b"\n"
+    return name.encode() + b"=" + content + b"\n"
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _first_things_first(_logger: Any, _method: str, fields: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    first = {name: fields.pop(name) for name in ("timestamp", "level", "event") if name in fields}
+    return {**first, **fields}
+
+
+class _Others(logging.Handler):
+    """What other libraries log, as lines of ours."""
+
+    def __init__(self, log: Any) -> None:
+        super().__init__()
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Tell it at its level."""
+        with contextlib.suppress(Exception):
+            self._log.log(record.levelno, record.getMessage(), logger=record.name, exc_info=record.exc_info)
+
+
+def _hear_others(threshold: int, log: Any) -> None:
+    level = max(threshold, logging.WARNING) if threshold > LEVELS["debug"] else threshold
+    logging.basicConfig(handlers=[_Others(log)], level=level, force=True)
     if threshold > LEVELS["debug"]:
         # It prints tracebacks for every connection that fails; the remote says the same in a sentence.
         logging.getLogger("paramiko").setLevel(logging.CRITICAL)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -41,11 +41,28 @@ class Watcher(Protocol):
 Report = Callable[[Life], None]
 
 
+class Ear(Protocol):
+    """What hears of passes and of what commands asked, in the soul's thread."""
+
+    def passed(self, outcome: sync.Outcome, took: float) -> None:
+        """A pass is over, after so many seconds."""
+
+    def answered(self, command: str, error: SoulError | None) -> None:
+        """A command was carried out, or refused."""
+
+
 class Daemon:
     """Runs passes of one soul until it is told to stop."""
 
     def __init__(
-        self, life: Life, watcher: Watcher, inbox: Inbox, poll: float, report: Report, paused: Callable[[], bool]
+        self,
+        life: Life,
+        watcher: Watcher,
+        inbox: Inbox,
+        poll: float,
+        report: Report,
+        paused: Callable[[], bool],
+        ears: Sequence[Ear] = (),
     ) -> None:
         soul = life.soul
         self.life = life
@@ -54,6 +71,7 @@ class Daemon:
         self._watcher = watcher
         self._report = report
         self._paused = paused
+        self._ears = ears
         self._cycle = cycle.Cycle(poll)
         self._deadline: float | None = None
         self._quiet_until = 0.0
@@ -130,6 +148,7 @@ class Daemon:
     def _pass(self, order: Order, by_hand: bool = False) -> sync.Outcome:
         """One pass; one that a person asked for does not make the daemon more patient than it was."""
         soul, life = self._soul, self.life
+        begun = soul.clock.boottime()
         life.syncing = True
         outcome = sync.run(soul, order)
         life.syncing = False
@@ -159,6 +178,8 @@ class Daemon:
         unseen = tuple(self._watcher.problems())
         life.sighted, life.warnings = not unseen, (*unseen, *self._upkeep)
         life.note(outcome, soul.clock.now() + max(0.0, self._cycle.next_remote - soul.clock.boottime()))
+        for ear in self._ears:
+            ear.passed(outcome, now - begun)
         if outcome.problem is not None and is_damage(outcome.problem):
             raise outcome.problem  # whoever keeps this soul opens it again, which mends it (REPO-7)
         return outcome
@@ -190,13 +211,17 @@ class Daemon:
 
     def _answer(self, request: Request) -> None:
         """Do what a command asked, in this thread; its errors are its own."""
+        refusal = None
         try:
             request.finish(requests.answer(self._soul, request.words))
         except SoulError as error:
+            refusal = error
             request.finish(error=error)
         except BaseException as error:
             request.finish(error=error)
             raise
+        for ear in self._ears:
+            ear.answered(str(request.words.get("command")), refusal)
         self.inbox.hint(None)
 
     def _last_pass(self) -> None:

@@ -113,14 +113,16 @@ class NotedRemote:
 
 
 class NotedFacts:
-    """Facts each of which is a sign of getting on."""
+    """Facts each of which is a sign of getting on. pass_id: the pass that they belong to."""
 
     def __init__(self, facts: Facts, beat: Beat) -> None:
+        self.pass_id: str | None = None
         self._facts = facts
         self._beat = beat
 
     def bind_pass(self, id: str | None) -> None:
         """As the port says."""
+        self.pass_id = id
         self._facts.bind_pass(id)
 
     def record(self, event: str, **fields: Any) -> None:

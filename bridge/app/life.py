@@ -18,7 +18,8 @@ LOCAL = ("busy", "disk", "config")  # what a pass without an answer of the remot
 @dataclass
 class Life:
     """A soul and its state. Times are UTC seconds; `warnings`: what a person may mend. `sighted`: the watcher
-    sees everything."""
+    sees everything. `verified`: when a pass last heard from the remote that main stands there as it does here.
+    `problem_times`: passes that the problem stood in the way of."""
 
     soul: Soul
     paused: bool = False
@@ -29,6 +30,8 @@ class Life:
     last_push: float | None = None
     problem: SoulError | None = None
     problem_since: float | None = None
+    problem_times: int = 0
+    verified: float | None = None
     next_try: float | None = None
     warnings: tuple[str, ...] = ()
     sighted: bool = True
@@ -54,6 +57,8 @@ class Life:
         self.last, self.last_at = outcome, now
         if outcome.fetched or outcome.pushed:
             self.last_pull = now
+            if outcome.problem is None and outcome.tip is not None and outcome.tip == outcome.remote_tip:
+                self.verified = now
         if outcome.pushed:
             self.last_push = now
         problem = None if isinstance(outcome.problem, StandOff) else outcome.problem
@@ -64,7 +69,8 @@ class Life:
                 self.problem = self.problem_since = self.next_try = self.broke = None
             return
         if self.problem is None or self.problem.kind != problem.kind:
-            self.problem_since = now
+            self.problem_since, self.problem_times = now, 0
+        self.problem_times += 1
         broke = _event(problem)
         if broke != self.broke:
             self._tell(broke, message=problem.message)

@@ -51,6 +51,7 @@ class Reporter:
             problem=_problem(life),
             ignored=soul.ignored,
             warnings=life.warnings,
+            last_verified=iso(life.verified),
             **{**self._of_history(soul), "lease": _lease(soul)},
         )
 
@@ -68,13 +69,15 @@ class Reporter:
 
 
 def of_history(soul: Soul, tip: str | None, remote: str | None) -> dict[str, Any]:
-    """What the refs and the tree of main say: tips, distance, conflicts, bodies."""
+    """What the refs and the tree of main say: tips, distance and since when, conflicts, bodies."""
     tree = soul.tree_of(tip)
+    ahead, oldest = _counted(soul, tip, remote)
     return {
         "tip": tip,
         "remote_tip": remote,
-        "ahead": _count(soul, tip, remote),
-        "behind": _count(soul, remote, tip),
+        "ahead": ahead,
+        "behind": _counted(soul, remote, tip)[0],
+        "unpushed_since": iso(oldest),
         "conflicts": _conflicts(soul, tip),
         "bodies": _bodies(soul, tree),
     }
@@ -87,7 +90,7 @@ def _conflicts(soul: Soul, tip: str | None) -> int:
     now, before = soul.clock.now(), _known(soul.seen.recall(LISTED))
     known = conflicts.read(soul.repo, tip, now, before)
     news = before is None or (known.found, known.closed) != (before.found, before.closed)
-    if news or _count(soul, tip, before.tip if before else None) >= UNREAD:
+    if news or _counted(soul, tip, before.tip if before else None)[0] >= UNREAD:
         plain = {"tip": tip, "found": [asdict(one) for one in known.found], "closed": sorted(known.closed)}
         soul.seen.remember(LISTED, plain)
     return len(conflicts.standing(soul.repo, known, now))
@@ -100,15 +103,17 @@ def _known(plain: dict[str, Any] | None) -> conflicts.Known | None:
     return conflicts.Known(plain["tip"], found, frozenset(plain["closed"]))
 
 
-def _count(soul: Soul, tip: str | None, since: str | None) -> int:
+def _counted(soul: Soul, tip: str | None, since: str | None) -> tuple[int, float | None]:
+    """How many commits one tip has that the other has not, and the time of the oldest of them."""
+    number, oldest = 0, None
     if tip is None or tip == since:
-        return 0
-    number = 0
-    for _ in soul.repo.log(tip, since):
+        return number, oldest
+    for commit in soul.repo.log(tip, since):
         number += 1
+        oldest = commit.time if oldest is None else min(oldest, commit.time)
         if number >= COUNTED:
             break
-    return number
+    return number, oldest
 
 
 def resumed(soul: Soul, before: status.Document | None) -> Life:
@@ -116,6 +121,7 @@ def resumed(soul: Soul, before: status.Document | None) -> Life:
     life = Life(soul)
     if before is not None:
         life.last_pull, life.last_push = seconds(before.get("last_pull")), seconds(before.get("last_push"))
+        life.verified = seconds(before.get("last_verified"))
     return life
 
 
@@ -133,6 +139,7 @@ def _problem(life: Life) -> dict[str, Any] | None:
         "message": problem.message,
         "advice": problem.advice,
         "since": iso(life.problem_since),
+        "times": life.problem_times,
         "next_try": iso(life.next_try),
     }
 

@@ -21,7 +21,6 @@ STOPPING = 10.0  # seconds for the last passes, all together
 CUT = 2.0  # seconds for what is left once the remote is cut off
 LOOK = 1.0  # seconds between two looks at the souls
 PATIENCE = 30  # seconds by which the supervisor is asked for more time while souls are opened
-QUIET = "nothing to do."
 
 Configured = Mapping[str, object]  # by agent: settings, or the SoulError that keeps them from being used
 
@@ -76,7 +75,6 @@ class Tender:
         self._first = True  # the supervisor has not heard READY yet
         self._announced = False  # nor after the last reload
         self._shown = ""
-        self._logged: dict[str, Outcome] = {}
 
     def run(self) -> None:
         """Until the end. Raises what keeps every soul from living: Unusable, and at the start also what is a second
@@ -199,20 +197,12 @@ class Tender:
         return left
 
     def _show(self) -> None:
-        """STATUS for the supervisor where it changed, and a line of the log for each pass that did something."""
+        """STATUS for the supervisor where it changed."""
         words = [self._sentence(agent) for agent in sorted(self._keepers.keys() | self._unusable.keys())]
         text = "; ".join(words)
         if text != self._shown:
             self._shown = text
             self._out.voice.say(f"STATUS={text}")
-        for agent, keeper in self._keepers.items():
-            last, before = _last(keeper), self._logged.get(agent)
-            if last is None or last is before:
-                continue
-            self._logged[agent] = last
-            done = last.recorded or last.merged or last.written or last.pushed
-            if last.sentence != QUIET and (done or before is None or before.sentence != last.sentence):
-                self._out.log.info("pass", agent=agent, outcome=last.outcome, sentence=last.sentence)
 
     def _sentence(self, agent: str) -> str:
         keeper, unusable = self._keepers.get(agent), self._unusable.get(agent)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -24,13 +25,17 @@ class Unwritten(OSError):
 
 @dataclass(frozen=True)
 class Context:
-    """One call of the program. `out` takes the answer and nothing else, `err` the words for people."""
+    """One call of the program. `out` takes the answer and nothing else, `err` the words for people.
+
+    heard: takes those words instead of `err` where they belong into a log.
+    """
 
     places: config.Places
     json: bool
     out: TextIO
     err: TextIO
     clock: Clock = SystemClock()
+    heard: Callable[[str], None] | None = None
 
     def agent(self, named: str | None) -> str:
         """The soul that is meant: the one named, else the only one configured. Raises Unusable, which lists them."""
@@ -56,10 +61,11 @@ class Context:
         return config.load_to_read(self.places, agent) if reading else config.load(self.places, agent)
 
     def log(self) -> Any:
-        """The log on standard error, as SOUL_BRIDGE_LOG and NO_COLOR want it."""
+        """The log on standard error, or in the journal that it leads to, as SOUL_BRIDGE_LOG and NO_COLOR want it."""
         from bridge.adapters import events
 
-        return events.logger(self.places.log, self.places.color, self.err)
+        journal = events.journal_of(self.err, self.places.journal)
+        return events.logger(self.places.log, self.places.color, self.err, journal)
 
     def answer(self, document: Any, words: str) -> None:
         """Print the answer: the document with --json, else the words (made safe for a terminal by the caller)."""
@@ -76,6 +82,9 @@ class Context:
 
     def say(self, words: str) -> None:
         """Tell a person something that is not the answer."""
+        if self.heard is not None:
+            self.heard(readable(words, _LONGEST))
+            return
         with contextlib.suppress(OSError):
             self.err.write(readable(words, _LONGEST) + "\n")
             self.err.flush()

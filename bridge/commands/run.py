@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from bridge.adapters.notify import Notifier
 from bridge.adapters.tree import prepare_process
 from bridge.adapters.watch import Watch
 from bridge.app import freezing, pause, status
-from bridge.app.daemon import Daemon
+from bridge.app.daemon import Daemon, Ear
 from bridge.app.inbox import Inbox
 from bridge.app.keeping import Beat, NotedFacts, NotedRemote, Setback
 from bridge.app.life import Life
@@ -27,6 +27,7 @@ from bridge.app.nightly import Nightly
 from bridge.app.reads import Reads
 from bridge.app.reporting import KINDS, Reporter, resumed
 from bridge.app.soul import Soul
+from bridge.app.telling import Once, Telling, sameness
 from bridge.app.tending import Asked, Outside, Tender
 from bridge.commands import consolidating, wiring
 from bridge.commands.context import Context
@@ -98,8 +99,9 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     if os.getpid() == 1:
         threading.Thread(target=child.bury, name="burying", daemon=True).start()
     log = context.log()
+    context = replace(context, heard=lambda words: log.warning("notice", sentence=words))
     outside = Outside(
-        configured, lambda settings: _one(settings, context), _telling(context, log), context.clock, Notifier(),
+        configured, lambda settings: _one(settings, context, log), _telling(context, log), context.clock, Notifier(),
         monotonic_microseconds, log,
     )  # fmt: skip
     log.info("started", pid=os.getpid())
@@ -127,15 +129,19 @@ def _configured(arguments: argparse.Namespace, context: Context) -> Callable[[],
 
 
 def _telling(context: Context, log: Any) -> Callable[[Setback], None]:
-    """What logs that a soul does not live, and puts it into its `status`."""
+    """What logs that a soul does not live, once for the same reason, and puts it into its `status`."""
+    once = Once()
 
     def tell(setback: Setback) -> None:
         error, wait = setback.error, setback.wait
+        times = once.again(setback.agent, sameness(error))
+        say = log.error if times == 1 else log.debug
         again = "when its configuration was corrected: then send SIGHUP" if wait is None else f"in {wait:g} s"
+        told = {"agent": setback.agent, "again": again, "times": times}
         if isinstance(error, SoulError):
-            log.error("failed", agent=setback.agent, problem=error.message, advice=error.advice, again=again)
+            say("failed", problem=error.message, advice=error.advice, **told)
         else:
-            log.error("failed", agent=setback.agent, problem=repr(error), again=again, exc_info=error)
+            say("failed", problem=repr(error), exc_info=error, **told)
         if getattr(error, "kind", "") != "busy":  # then the status is another daemon's
             _note(context, setback)
 
@@ -151,12 +157,15 @@ def _note(context: Context, setback: Setback) -> None:
     if not isinstance(error, SoulError):
         words = f"this is a fault of soul-bridge, not yours: {type(error).__name__}: {error}"
         error = SoulError(words, advice="Its log has the details; the soul begins again by itself.")
+    before = document.get("problem") or {}
+    same = before.get("kind") == error.kind
     problem = {
         "kind": error.kind if error.kind in KINDS else "internal",
         "message": error.message,
         "advice": error.advice,
-        "since": iso(now),
+        "since": (before.get("since") if same else None) or iso(now),
         "next_try": None if wait is None else iso(now + wait),
+        "times": 1 + (before.get("times", 0) if same else 0),
     }
     status.write(path, {**document, "state": "refused" if wait is None else "waiting", "problem": problem})
 
@@ -166,7 +175,7 @@ def start(all_settings: list[config.Settings], context: Context) -> list[Running
     souls: list[Running] = []
     try:
         for settings in all_settings:
-            souls.append(_one(settings, context, scheduled=False))
+            souls.append(_one(settings, context))
     except BaseException:
         for soul in souls:
             soul.close()
@@ -187,7 +196,9 @@ def stop(souls: list[Running]) -> None:
         soul.close()
 
 
-def _one(settings: config.Settings, context: Context, scheduled: bool = True) -> Running:
+def _one(settings: config.Settings, context: Context, log: Any = None) -> Running:
+    """One soul, open. log: where its daemon tells what it does; None for one that lives for a test or a demo, quietly
+    and without its schedule."""
     places = context.places
     lock = wiring.lock_of(settings, places)
     lock.acquire()
@@ -196,7 +207,8 @@ def _one(settings: config.Settings, context: Context, scheduled: bool = True) ->
         opened = wiring.open_soul(settings, context, lock)
         let_go = opened.close
         soul, beat = opened.soul, Beat(context.clock)
-        soul.remote, soul.facts = NotedRemote(soul.remote, beat), NotedFacts(soul.facts, beat)
+        facts = NotedFacts(soul.facts, beat)
+        soul.remote, soul.facts = NotedRemote(soul.remote, beat), facts
         freezing.tend(soul)
         inbox = Inbox()
         state = places.state_dir(settings.agent)
@@ -209,16 +221,22 @@ def _one(settings: config.Settings, context: Context, scheduled: bool = True) ->
             settings.poll,
             _report(reporter, state, opened.reads),
             lambda: pause.is_paused(state),
+            _ears(settings, facts, log),
         )
         server = control.Server(places.control_socket(settings.agent), _answer(inbox, soul), lock)
         server.start()
         let_go = _one_after_another(server.close, let_go)
         # After the server: a run that was missed begins at once, and asks this daemon.
-        nightly = consolidating.nightly(settings, context) if settings.consolidation and scheduled else None
+        nightly = consolidating.nightly(settings, context) if settings.consolidation and log is not None else None
     except BaseException:
         let_go()
         raise
     return Running(opened, daemon, server, beat, nightly)
+
+
+def _ears(settings: config.Settings, facts: NotedFacts, log: Any) -> list[Ear]:
+    about = {"agent": settings.agent, "body": settings.body}
+    return [] if log is None else [Telling(log, about, lambda: facts.pass_id)]
 
 
 def _one_after_another(*ends: Callable[[], None]) -> Callable[[], None]:

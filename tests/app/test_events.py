@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
+import socket
 import stat
 import threading
 from collections.abc import Iterator
@@ -157,14 +159,67 @@ def quiet_root() -> Iterator[None]:
     logging.getLogger("paramiko").setLevel(logging.NOTSET)
 
 
-def test_the_log_is_one_plain_line_where_there_is_no_terminal() -> None:
+def test_the_log_is_a_json_object_on_each_line_where_there_is_no_terminal() -> None:
     stream = io.StringIO()
     log = events.logger("info", stream=stream)
     log.debug("too quiet")
-    log.info("pass finished", path="a b\nc", took=0.5)
+    log.info("pass", path="a b\nc\x1b[2J", took=0.5, agent="kaoru")
+    log.error("failed", exc_info=ValueError("why"))
     lines = stream.getvalue().splitlines()
-    assert len(lines) == 1
-    assert 'level=info event="pass finished" path="a b\\nc" took=0.5' in lines[0]
+    assert len(lines) == 2 and "\x1b" not in stream.getvalue()
+    first = json.loads(lines[0])
+    assert list(first)[:3] == ["timestamp", "level", "event"]
+    assert (first["level"], first["event"], first["path"], first["took"]) == ("info", "pass", "a b\nc\x1b[2J", 0.5)
+    assert "ValueError: why" in json.loads(lines[1])["exception"]
+
+
+def fields(datagram: bytes) -> dict[str, str]:
+    """An entry of the journal's own protocol, read as its documentation says."""
+    found, rest = {}, datagram
+    while rest:
+        line, _, rest = rest.partition(b"\n")
+        name, equals, value = line.partition(b"=")
+        if not equals:
+            size = int.from_bytes(rest[:8], "little")
+            value, rest = rest[8 : 8 + size], rest[8 + size + 1 :]
+        found[name.decode()] = value.decode()
+    return found
+
+
+def test_the_journal_gets_fields_and_a_sentence(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as journal:
+        journal.bind(str(tmp_path / "journal"))
+        journal.settimeout(5)
+        log = events.logger("info", stream=stream, journal=tmp_path / "journal")
+        log.warning("problem", agent="kaoru", body="laptop", problem="first\nsecond", advice="wait", times=3)
+        found = fields(journal.recv(65536))
+        log.info("x" * 100_000, sentence="y" * 100_000)
+        assert len(journal.recv(1 << 20)) < 100_000
+    assert found["MESSAGE"] == "kaoru: problem: first\nsecond: wait (times=3)"
+    assert (found["PRIORITY"], found["SYSLOG_IDENTIFIER"]) == ("4", "soul-bridge")
+    assert (found["SOUL_BRIDGE_AGENT"], found["SOUL_BRIDGE_BODY"], found["SOUL_BRIDGE_TIMES"]) == (
+        "kaoru",
+        "laptop",
+        "3",
+    )
+    assert (found["SOUL_BRIDGE_EVENT"], found["SOUL_BRIDGE_PROBLEM"]) == ("problem", "first\nsecond")
+    assert stream.getvalue() == ""
+    log.info("alone", agent="kaoru")
+    assert json.loads(stream.getvalue())["event"] == "alone", "a journal that is gone loses nothing"
+
+
+def test_the_journal_is_meant_only_where_the_stream_leads_there(tmp_path: Path) -> None:
+    place = tmp_path / "socket"
+    with (tmp_path / "stream").open("w") as stream:
+        here = os.fstat(stream.fileno())
+        named = f"{here.st_dev}:{here.st_ino}"
+        assert events.journal_of(stream, named, place) is None
+        place.touch()
+        assert events.journal_of(stream, named, place) == place
+        assert events.journal_of(stream, "8:15", place) is None
+        assert events.journal_of(stream, "", place) is None
+    assert events.journal_of(io.StringIO(), named, place) is None
 
 
 def test_the_level_says_what_is_logged_and_an_unknown_one_is_info() -> None:
@@ -189,7 +244,8 @@ def test_the_tracebacks_of_the_ssh_library_stay_out_of_the_log() -> None:
     logging.getLogger("paramiko.transport").error("Traceback …")
     logging.getLogger("watchdog").warning("overflow")
     assert "Traceback" not in stream.getvalue()
-    assert "overflow" in stream.getvalue()
+    told = json.loads(stream.getvalue())
+    assert (told["event"], told["level"], told["logger"]) == ("overflow", "warning", "watchdog")
 
 
 def test_an_instant_is_iso_8601_in_utc() -> None:

@@ -81,6 +81,12 @@ def running(pair: Pair, *words: str, **environment: str) -> Iterator[subprocess.
         process.wait()
 
 
+def told_of(pair: Pair, event: str, agent: str) -> bool:
+    """Whether the log has such a line."""
+    lines = [json.loads(line) for line in pair.log.read_text().splitlines() if line.startswith("{")]
+    return any((line["event"], line.get("agent")) == (event, agent) for line in lines)
+
+
 def test_several_souls_live_in_one_process(pair: Pair) -> None:
     with running(pair, "kaoru", "mei") as process:
         for body in (pair.kaoru, pair.mei):
@@ -125,7 +131,7 @@ def test_a_checkout_that_is_not_there_yet_is_waited_for(pair: Pair) -> None:
     pair.mei.soul.rename(aside)
     with running(pair, "kaoru", "mei") as process:
         pair.lives(pair.kaoru, process)
-        until(lambda: "event=failed agent=mei" in pair.log.read_text(), "it is told")
+        until(lambda: told_of(pair, "failed", "mei"), "it is told")
         problem = pair.mei.json("status", "mei")["problem"]
         assert problem["kind"] == "disk"
         assert problem["next_try"]
@@ -186,7 +192,7 @@ def test_a_fault_in_one_soul_is_told_in_its_status_and_it_begins_again(pair: Pai
     path = f"{tmp_path}{os.pathsep}{pair.kaoru.env()['PYTHONPATH']}"
     with running(pair, "kaoru", "mei", PYTHONPATH=path) as process:
         pair.lives(pair.kaoru, process)
-        until(lambda: "event=failed agent=mei" in pair.log.read_text(), "it is told")
+        until(lambda: told_of(pair, "failed", "mei"), "it is told")
         assert "ZeroDivisionError" in pair.log.read_text()
         pair.lives(pair.mei, process)
         assert json.loads((pair.mei.state / "status.json").read_bytes())["problem"] is None

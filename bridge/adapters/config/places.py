@@ -19,6 +19,7 @@ class Places:
 
     home: what `~` stands for. log: level of the log ("debug" … "error"). color: False where NO_COLOR is set.
     credentials: where systemd put what the unit was to be given (LoadCredential), None outside of such a unit.
+    journal: which stream of this process leads to the journal of systemd ("device:inode"), "" for none.
     """
 
     config: Path
@@ -30,6 +31,7 @@ class Places:
     log: str = "info"
     color: bool = True
     credentials: Path | None = None
+    journal: str = ""
 
     def config_file(self, agent: str) -> Path:
         """The configuration of one soul."""
@@ -94,12 +96,13 @@ def locate(environ: Mapping[str, str] | None = None, *, system: bool = False) ->
     log, color = environ.get("SOUL_BRIDGE_LOG", "").strip().lower() or "info", not environ.get("NO_COLOR")
     granted = Path(environ.get("CREDENTIALS_DIRECTORY", ""))
     credentials = granted if granted.is_absolute() else None
+    journal = environ.get("JOURNAL_STREAM", "")
     if environ.get("SOUL_BRIDGE_HOME"):
         root = Path(os.path.abspath(environ["SOUL_BRIDGE_HOME"]))
         return Places(
             config=root / "config", keys=root / "keys", known_hosts=root / "known_hosts", state=root / "state",
             souls=root / "souls", home=home, log=log, color=color,
-            credentials=credentials,
+            credentials=credentials, journal=journal,
         )  # fmt: skip
     config = _SYSTEM_CONFIG if system else _granted(environ, "CONFIGURATION_DIRECTORY")
     state = _SYSTEM_STATE if system else _granted(environ, "STATE_DIRECTORY")
@@ -108,7 +111,7 @@ def locate(environ: Mapping[str, str] | None = None, *, system: bool = False) ->
     state = state or _xdg(environ, "XDG_STATE_HOME", home / ".local" / "state") / _NAME
     return Places(
         config=config, keys=config / "keys", known_hosts=config / "known_hosts", state=state,
-        souls=souls, home=home, log=log, color=color, credentials=credentials,
+        souls=souls, home=home, log=log, color=color, credentials=credentials, journal=journal,
     )  # fmt: skip
 
 
