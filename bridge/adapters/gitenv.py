@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import IO
 
 from bridge.core import errors
+from bridge.core.layout import MAIN
 
 MOST_SAID = 16 << 20  # bytes that a child may say on one stream
 LAST_WORDS = 5.0  # seconds for what a child said last to be heard, should one of its own children go on
@@ -151,7 +152,7 @@ def skeleton(git_dir: str | Path, refs: Mapping[str, str] = MappingProxyType({})
     listing = "# pack-refs with: sorted \n" + "".join(f"{oid} {name}\n" for name, oid in sorted(refs.items()))
     try:
         place = private(git_dir, "skeleton", "refs").parent
-        for name, text in (("config", _SKELETON_CONFIG), ("packed-refs", listing), ("HEAD", "ref: refs/heads/main\n")):
+        for name, text in (("config", _SKELETON_CONFIG), ("packed-refs", listing), ("HEAD", f"ref: {MAIN}\n")):
             _put(place / name, text.encode("utf-8", "surrogateescape"))
     except OSError as error:
         raise errors.Transient(f"cannot write {error.filename}: {error.strerror}", kind="disk") from error

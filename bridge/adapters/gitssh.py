@@ -15,10 +15,10 @@ from typing import Protocol
 
 from bridge.adapters.gitenv import Outcome, run_git, skeleton
 from bridge.core.errors import AnswerLost, HostKeyChanged, Moved, Refused, SoulError, Transient
+from bridge.core.layout import MAIN
 from bridge.core.model import RemoteLook
 from bridge.core.words import advice, may_pass, readable
 
-MAIN = "refs/heads/main"
 INCOMING = "refs/soul-bridge/incoming"
 DOUBTS = 3  # so many times the same push may fail for a reason that could pass by itself
 

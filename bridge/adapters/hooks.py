@@ -11,11 +11,11 @@ import json
 import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Protocol
 
 from bridge.core.errors import SoulError
+from bridge.core.instants import iso
 from bridge.core.ports import Clock, Facts
 
 SYNCED = "synced"  # a pass brought something, and all of it rests here and at the remote
@@ -102,8 +102,7 @@ class Hooks:
         """Put an event into the queue of its program. Never raises and never waits."""
         if event not in self._commands or self._ended.is_set():
             return
-        at = datetime.fromtimestamp(self._clock.now(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        told = {"at": at, "event": event, **self._about, "pass": self._pass, **fields}
+        told = {"at": iso(self._clock.now()), "event": event, **self._about, "pass": self._pass, **fields}
         try:
             self._waiting.put_nowait((event, json.dumps(told, ensure_ascii=True, default=str).encode() + b"\n"))
         except queue.Full:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from bridge.core.errors import AnswerLost, Refused, Transient
+from bridge.core.layout import MAIN
 from bridge.core.words import LONGEST, advice, readable
 
-MAIN = "refs/heads/main"
 ABSENT = "0" * 40
 AGENT = "agent=soul-bridge"
 FLUSH = b"0000"

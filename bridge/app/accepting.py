@@ -7,10 +7,11 @@ from typing import Any
 from bridge.app import publishing, sync
 from bridge.app.joining import remember_identity
 from bridge.app.recording import changed, describe
-from bridge.app.soul import MAIN, Order, Soul
+from bridge.app.soul import Order, Soul
 from bridge.app.standing import keep, stand_off
 from bridge.core import merge, publish
 from bridge.core.errors import Refused, SoulError, Unusable
+from bridge.core.layout import MAIN
 from bridge.core.model import Triple
 
 SHOWN = 10

@@ -10,9 +10,9 @@ import hashlib
 import re
 from dataclasses import dataclass
 
-from bridge.app.soul import MAIN
 from bridge.core import commits
 from bridge.core.errors import Refused
+from bridge.core.layout import MAIN
 from bridge.core.ports import Repo
 
 DAYS = 90

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from bridge.core.address import Address
+from bridge.core.layout import MAIN
 from bridge.core.model import Presence, RemoteLook
 from bridge.core.ports import Repo
-
-MAIN = "refs/heads/main"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from bridge.app.diagnosis import Finding, Patient, fail, listed, ok, size, span,
 from bridge.core import bodies, identity, layout
 from bridge.core.errors import SoulError
 from bridge.core.instants import seconds
+from bridge.core.layout import MAIN
 from bridge.core.model import Presence
 
 STALE = 600.0  # seconds after which a lock of git belongs to nobody
@@ -117,11 +118,11 @@ def person(patient: Patient) -> Finding | None:
     if patient.repo is None:
         return None
     state, git = patient.repo.state(), f"git -C {_word(patient.soul)}"
-    if state.busy or state.head != "refs/heads/main":
+    if state.busy or state.head != MAIN:
         files = {"merge": "MERGE_HEAD", "rebase": "rebase-merge", "cherry-pick": "CHERRY_PICK_HEAD"}
         files |= {"revert": "REVERT_HEAD", "am": "rebase-apply"}
         going = next((name for name, file in files.items() if patient.machine.exists(patient.git_dir / file)), None)
-        command = f"{git} {going} --abort" if going else f"{git} symbolic-ref HEAD refs/heads/main"
+        command = f"{git} {going} --abort" if going else f"{git} symbolic-ref HEAD {MAIN}"
         return warn(f"passes wait: {state.busy or 'main is not checked out'}", command)
     return ok("nobody uses git here now")
 

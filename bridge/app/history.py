@@ -10,10 +10,10 @@ from typing import Any
 
 from bridge.core import bodies, entries, layout
 from bridge.core.errors import Held, Refused
+from bridge.core.layout import MAIN
 from bridge.core.model import Commit, File
 from bridge.core.ports import Repo
 
-MAIN = "refs/heads/main"
 LARGEST_SHOWN = 256 * 1024  # bytes of a file that is compared line by line
 
 
@@ -132,7 +132,10 @@ def _content(repo: Repo, file: File | None) -> bytes | None:
 
 
 def fleet(repo: Repo) -> list[dict[str, Any]]:
-    """The registry as [{body, kind, host, last_seen, commits}], by name."""
+    """The registry as [{body, kind, host, last_seen, commits, fingerprint}], by name.
+
+    fingerprint: of its deploy key, where the body itself says so in a field `key`.
+    """
     tip = tip_of(repo)
     counted = Counter(commit.body for commit in repo.log(tip))
     rows = {}
@@ -147,5 +150,6 @@ def fleet(repo: Repo) -> list[dict[str, Any]]:
                 "host": host if isinstance(host, str) else None,
                 "last_seen": seen if isinstance(seen, str) else None,
                 "commits": counted[name],
+                "fingerprint": bodies.key_of(fields),
             }
     return [rows[name] for name in sorted(rows)]

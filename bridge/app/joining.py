@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from bridge.app.soul import KNOWN, MAIN, Progress, Soul
+from bridge.app.soul import KNOWN, Progress, Soul
 from bridge.app.standing import keep
 from bridge.core import identity, layout, publish
 from bridge.core.errors import Held, Moved, Refused
+from bridge.core.layout import MAIN
 from bridge.core.model import File, Lost, RemoteLook, SeenEntry, Stamp, Triple
 
 REMOTE = "remote"  # remembered: the remote tip last seen

@@ -12,9 +12,10 @@ from typing import Any
 from bridge.app import arrivals
 from bridge.app.joining import IDENTITY, JOINING, REMOTE, settle_identity
 from bridge.app.observing import Found, leave, observe
-from bridge.app.soul import KNOWN, MAIN, Order, Progress, Soul
+from bridge.app.soul import KNOWN, Order, Progress, Soul
 from bridge.app.standing import advance, keep
 from bridge.core import bodies, commits, identity, layout, merge, plan
+from bridge.core.layout import MAIN
 from bridge.core.model import PLAIN, Content, File, Leftover, Lost, Merged, SeenEntry, Stamp, Touch, Triple, blob_id
 
 RECORDING = "recording"  # remembered: the intent

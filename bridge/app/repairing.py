@@ -10,8 +10,9 @@ import os
 from pathlib import Path
 
 from bridge.app.joining import BASE, JOINING
-from bridge.app.soul import MAIN, Soul
+from bridge.app.soul import Soul
 from bridge.core.errors import Refused, SoulError, Transient
+from bridge.core.layout import MAIN
 from bridge.core.ports import Repo
 
 GIT = ".git"

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from bridge.core import bodies, commits, identity, layout
 from bridge.core.errors import Held, SoulError
+from bridge.core.layout import MAIN
 from bridge.core.lease import Sighting
 from bridge.core.model import File, SeenEntry
 from bridge.core.plan import Watching
 from bridge.core.ports import Clock, Facts, Remote, Repo, Seen, Tree
 
-MAIN = "refs/heads/main"
 KNOWN = "main"  # remembered: where we left main
 
 

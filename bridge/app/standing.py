@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from bridge.app.soul import KNOWN, MAIN, Progress, Soul
+from bridge.app.soul import KNOWN, Progress, Soul
 from bridge.core import publish
 from bridge.core.errors import Moved, Refused, SoulError
+from bridge.core.layout import MAIN
 from bridge.core.model import Presence
 
 INDEXED = "indexed"  # remembered: the tree that git's index was last brought to

@@ -23,10 +23,11 @@ from bridge.app.recording import (
     plain_entry,
     with_lost,
 )
-from bridge.app.soul import KNOWN, MAIN, Progress, Soul
+from bridge.app.soul import KNOWN, Progress, Soul
 from bridge.app.standing import advance, keep
 from bridge.core import bodies, commits, identity, merge, withhold
 from bridge.core.errors import Refused
+from bridge.core.layout import MAIN
 from bridge.core.model import File, Kind, Lost, Merged, Touch, Triple
 from bridge.core.withhold import Hold, Refusal, Trial, Withheld
 

@@ -18,7 +18,7 @@ from bridge.app.sync import Outcome
 from bridge.app.sync import run as run_pass
 from bridge.commands import authorize, hostkey, wiring
 from bridge.commands.context import Context
-from bridge.core import address, bodies, identity, jsontext
+from bridge.core import address, bodies, identity, instants
 from bridge.core.errors import Refused, SoulError, Transient, Unusable
 from bridge.core.model import Commit
 
@@ -208,7 +208,7 @@ def _note_refusal(settings: config.Settings, context: Context, error: SoulError)
     before = status.read(path)
     if before is not None and before.get("tip") is not None:
         return
-    since = jsontext.instant(int(context.clock.now() * 1000))
+    since = instants.iso(context.clock.now())
     problem = {"kind": error.kind, "message": error.message, "advice": error.advice, "since": since, "next_try": None}
     wiring.lock_of(settings, context.places)  # makes the directory
     status.write(

@@ -23,12 +23,13 @@ from bridge.adapters.tree import Tree, prepare_process
 from bridge.app import onboarding, repairing, reporting, requests, status
 from bridge.app.inbox import ANSWERED as ANSWERED
 from bridge.app.reads import Reads
-from bridge.app.soul import KNOWN, MAIN, Limits, Soul
+from bridge.app.soul import KNOWN, Limits, Soul
 from bridge.app.sync import Outcome
 from bridge.commands.context import Context
 from bridge.commands.reading import no_soul
 from bridge.core import address, ports
 from bridge.core.errors import Refused, Transient
+from bridge.core.layout import MAIN
 
 PRIVATE = "soul-bridge"  # our folder in the git directory
 MATERIALISED = "materialised"  # in the state directory: the commit the checkout was last brought to whole

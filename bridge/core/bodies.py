@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from bridge.core import jsontext
+from bridge.core import instants, jsontext
 from bridge.core.identity import NAME
 from bridge.core.model import Problem
 
@@ -20,6 +20,7 @@ _LAST = ("lastSeen",)
 _OWNED = re.compile(r"(?s)journal/([^/]+)/.+|bodies/([^/]+)\.json")
 _REGISTERED = re.compile(r"bodies/([^/]+)\.json")
 _HARDWARE = re.compile(r"(?i)(ip|mac)(v?[46])?_?(addr(ess)?)?|serial(_?(number|no))?")
+_FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]{43}")
 _MAC = re.compile(r"(?i)[0-9a-f]{2}([:-][0-9a-f]{2}){5}")
 
 
@@ -44,6 +45,12 @@ def merge(ours: bytes, theirs: bytes) -> bytes:
     if read(theirs) is None and read(ours) is not None:
         return ours
     return ours if here is not None and (there is None or here > there) else theirs
+
+
+def key_of(fields: Mapping[str, Any]) -> str | None:
+    """The fingerprint of a body's deploy key, where its file says one."""
+    found = fields.get("key")
+    return found if isinstance(found, str) and _FINGERPRINT.fullmatch(found) else None
 
 
 def owner(path: str) -> str | None:
@@ -76,7 +83,7 @@ def beat(current: bytes | None, body: str, framework: str, version: str, host: s
     fields["bridge"] = version
     if host is not None:
         fields["host"] = host
-    fields["lastSeen"] = jsontext.instant(int(now * 1000))
+    fields["lastSeen"] = instants.exact(int(now * 1000))
     return write(fields)
 
 
@@ -116,7 +123,7 @@ def _wrong(fields: Mapping[str, Any], name: str) -> Iterator[tuple[str, str]]:
             yield key, f"{key} must be a text"
     if not isinstance(fields.get("host", ""), str):
         yield "host", "host must be a text or left out"
-    if jsontext.seconds(fields.get("lastSeen")) is None or list(fields)[-1] != "lastSeen":
+    if instants.seconds(fields.get("lastSeen")) is None or list(fields)[-1] != "lastSeen":
         yield "lastSeen", "lastSeen must be an instant and come last"
 
 
@@ -132,7 +139,7 @@ def _private(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _last_seen(content: bytes | None) -> float | None:
-    return jsontext.seconds((read(content) or {}).get("lastSeen"))
+    return instants.seconds((read(content) or {}).get("lastSeen"))
 
 
 def _address(value: object) -> bool:

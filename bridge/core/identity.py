@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bridge.core import jsontext
+from bridge.core import instants, jsontext
 from bridge.core.entries import WHITE
 from bridge.core.model import Problem
 
@@ -75,7 +75,7 @@ def birth(agent: str, display_name: str, id: str, created_at_ms: int, seed: bool
         "description": "",
         "color": "#808080",
         "language": "en",
-        "createdAt": jsontext.instant(created_at_ms),
+        "createdAt": instants.exact(created_at_ms),
     }
     return {**fields, "seed": True} if seed else fields
 

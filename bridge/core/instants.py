@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def iso(seconds: float | None) -> str | None:
@@ -10,14 +12,26 @@ def iso(seconds: float | None) -> str | None:
     if seconds is None:
         return None
     try:
-        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return _text(datetime.fromtimestamp(seconds, UTC))
     except (ValueError, OverflowError, OSError):
         return None
 
 
+def exact(milliseconds: int) -> str:
+    """An instant (whole milliseconds since the epoch) as text. Raises OverflowError beyond the calendar."""
+    return _text(_EPOCH + timedelta(milliseconds=milliseconds))
+
+
 def seconds(at: object) -> float | None:
-    """The instant that a text such as `iso` writes names; None for anything else."""
+    """Seconds since the epoch of an instant in text, in UTC where no zone is told; None for anything else."""
+    if not isinstance(at, str):
+        return None
     try:
-        return datetime.fromisoformat(at).timestamp() if isinstance(at, str) else None
+        moment = datetime.fromisoformat(at)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None
+
+
+def _text(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import datetime
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -11,7 +10,6 @@ from typing import Any
 
 DEEPEST = 100
 LARGEST = 4 * 1024 * 1024  # bytes; a machine cannot hold the objects of everything that a file can
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 def read(content: bytes | None) -> dict[str, Any] | None:
@@ -66,24 +64,6 @@ def line_of(content: bytes, key: str) -> int:
         if quoted in line:
             return number
     return 0
-
-
-def instant(milliseconds: int) -> str:
-    """ISO 8601 in UTC with milliseconds and Z, from milliseconds since the epoch."""
-    moment = _EPOCH + datetime.timedelta(milliseconds=milliseconds)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def seconds(text: object) -> float | None:
-    """Seconds since the epoch of an ISO 8601 instant, None when it is none. Without a zone it is UTC."""
-    if not isinstance(text, str):
-        return None
-    try:
-        moment = datetime.datetime.fromisoformat(text)
-        zoned = moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
-        return (zoned - _EPOCH).total_seconds()
-    except (ValueError, OverflowError):
-        return None
 
 
 def _refuse(name: str) -> Any:

@@ -15,8 +15,7 @@ from bridge.core import identity
 from bridge.core.jsontext import read as read_json
 from bridge.core.model import EXECUTABLE, GITLINK, LINK, PLAIN, Problem
 
-BRANCH = "main"
-BRANCH_REF = f"refs/heads/{BRANCH}"
+MAIN = "refs/heads/main"
 
 SPEC_VERSION = 4
 SOUL_SPEC = b'{\n  "spec": "soul-repo",\n  "version": 4\n}\n'

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from bridge.core.errors import Refused
 from bridge.core.model import RemoteLook
 
-MAIN = "refs/heads/main"
 KEEP = "refs/soul-bridge/keep/"
 LOOKS_BEFORE_FORWARD = 2  # a remote that stands behind is believed at the second look (REPO-4)
 

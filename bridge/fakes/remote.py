@@ -6,12 +6,12 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from bridge.core.errors import AnswerLost, Moved, Refused, SoulError, Transient
+from bridge.core.layout import MAIN
 from bridge.core.model import RemoteLook
 
 if TYPE_CHECKING:
     from bridge.fakes.repo import FakeRepo
 
-MAIN = "refs/heads/main"
 
 # What the server's hook says about a push: "" accepts, words refuse. Called with (server, expected, new).
 Hook = Callable[["FakeRepo", str | None, str], str]

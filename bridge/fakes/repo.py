@@ -9,9 +9,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from bridge.core import errors
+from bridge.core.layout import MAIN
 from bridge.core.model import CheckoutState, Commit, File, Kind, Touch, blob_id
-
-MAIN = "refs/heads/main"
 
 
 class FakeRepo:

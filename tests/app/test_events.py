@@ -246,8 +246,3 @@ def test_the_tracebacks_of_the_ssh_library_stay_out_of_the_log() -> None:
     assert "Traceback" not in stream.getvalue()
     told = json.loads(stream.getvalue())
     assert (told["event"], told["level"], told["logger"]) == ("overflow", "warning", "watchdog")
-
-
-def test_an_instant_is_iso_8601_in_utc() -> None:
-    assert events.instant(0.0) == "1970-01-01T00:00:00.000Z"
-    assert json.dumps(events.instant(1_800_000_000.9999)) == '"2027-01-15T08:00:00.999Z"'

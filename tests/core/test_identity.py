@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.core import identity, jsontext
+from bridge.core import identity, instants, jsontext
 
 ID = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
 OTHER = "0f8fad5b-d9cb-469f-a165-70867728950e"
@@ -174,4 +174,4 @@ def test_a_soul_text_without_a_heading_is_reported() -> None:
 )
 def test_an_instant_is_read_in_its_zone(text: object, seconds: float | None) -> None:
     """FORM-6: without a zone it is UTC, and what is no instant is none."""
-    assert jsontext.seconds(text) == seconds
+    assert instants.seconds(text) == seconds

@@ -43,7 +43,7 @@ def test_the_fixed_contents_have_the_lengths_of_the_specification() -> None:
 def test_a_soul_is_one_branch_of_a_repository_named_after_its_agent() -> None:
     """REPO-1, REPO-2"""
     assert layout.repository("kaoru") == "kaoru.soul"
-    assert layout.BRANCH_REF == "refs/heads/main"
+    assert layout.MAIN == "refs/heads/main"
 
 
 def test_the_readme_names_the_agent_and_says_what_the_repository_is() -> None:

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridge.adapters import wire
-from bridge.adapters.wire import ABSENT, MAIN, Advertisement, Limits, Wire, packet
+from bridge.adapters.wire import ABSENT, Advertisement, Limits, Wire, packet
 from bridge.core.errors import AnswerLost, Refused, SoulError, Transient
+from bridge.core.layout import MAIN
 
 ONE, TWO, THREE = "1" * 40, "2" * 40, "3" * 40
 READ = b"side-band-64k ofs-delta thin-pack no-progress agent=git/2"

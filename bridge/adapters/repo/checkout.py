@@ -17,10 +17,9 @@ from bridge.adapters.repo.refs import Refs
 from bridge.adapters.repo.store import Store, damaged, plain
 from bridge.adapters.repo.trees import Trees
 from bridge.core import errors
-from bridge.core.layout import LARGEST_STORED
+from bridge.core.layout import LARGEST_STORED, MAIN
 from bridge.core.model import CheckoutState, Commit, File, Kind, Touch
 
-MAIN = "refs/heads/main"
 _CONFIG = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n"
 # What a person may be in the middle of, by the file that git keeps for it.
 _UNDER_WAY = (
