@@ -162,7 +162,9 @@ def _restore(world: World, body: SimBody, path: str, file: File | None) -> None:
     if file is None:
         body.tree.agent_delete(path)
     elif file.regular:
-        body.tree.agent_rename_over(path, body.repo.read(file.oid))
+        body.tree.agent_rename_over(path, content := body.repo.read(file.oid))
+        # An edit like any other: what was there since the birth may follow a move from here (MERGE-7).
+        world.ledger.written[path].add(content)
     doubt(world, body, path, before)
     doubt(world, body, path, body.tree.agent_read(path))
     if not layout.is_memory(path):
