@@ -149,6 +149,11 @@ def _validate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", nargs="?", metavar="DIR", help="the tree to check (default: the soul)")
 
 
+def _bodies(parser: argparse.ArgumentParser) -> None:
+    _agent(parser)
+    parser.add_argument("--revoke-steps", metavar="B", help="what to do on each kind of host to revoke a body")
+
+
 def _key(parser: argparse.ArgumentParser) -> None:
     below = _actions(
         parser,
@@ -257,7 +262,8 @@ COMMANDS = (
             words=(1, 2, "ID | COMMIT PATH")),
     Command("revert", "revert", "take back what one commit did, as a new commit", ("revert 1a2b3c4",),
             words=(1, 1, "COMMIT")),
-    Command("bodies", "bodies", "who is in the fleet, and how to revoke each", ("bodies",), _agent),
+    Command("bodies", "bodies", "who is in the fleet, with which key, and how to revoke each",
+            ("bodies", "bodies --revoke-steps laptop"), _bodies),
     Command("bodies forget", "bodies", "take a dead body out of the registry; its journal stays",
             ("bodies forget laptop",), words=(1, 1, "B")),
     Command("key", "key", "this body's deploy key", ("key show", "key rotate --wait 600"), _key),

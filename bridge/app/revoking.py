@@ -21,16 +21,16 @@ class Lost:
     fingerprint: str | None
 
     @property
-    def titles(self) -> str:
+    def titles(self) -> tuple[str, str]:
         """What its key may be called at a host: as `--authorize` does, or as it was pasted."""
-        return f'"soul-bridge {self.body}" or "{self.agent}.{self.body} soul-bridge"'
+        return f"soul-bridge {self.body}", f"{self.agent}.{self.body} soul-bridge"
 
     @property
     def known_as(self) -> str:
         """The key in words."""
-        return (
-            f"the key {self.fingerprint}, titled {self.titles}" if self.fingerprint else f"the key titled {self.titles}"
-        )
+        first, second = self.titles
+        titled = f'titled "{first}" or "{second}"'
+        return f"the key {self.fingerprint}, {titled}" if self.fingerprint else f"the key {titled}"
 
 
 @dataclass(frozen=True, slots=True)

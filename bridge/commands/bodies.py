@@ -1,18 +1,21 @@
-"""`bodies`: who is in the fleet and how to revoke each; `bodies forget B` takes a dead one out of the registry."""
+"""`bodies`: who is in the fleet, with which key, how to revoke each; `bodies forget B` takes a dead one out of it."""
 
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
-from bridge.app import history
+from bridge.adapters import config
+from bridge.app import history, revoking
 from bridge.commands import reading
 from bridge.commands.context import Context
-from bridge.core.errors import Unusable
+from bridge.core import address
+from bridge.core.errors import Refused, Unusable
 from bridge.core.words import readable
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
-    """Print or forget. Raises Refused for a body that is not there."""
+    """Print, forget, or say how to revoke. Raises Refused for a body that is not there."""
     settings = context.settings(arguments.agent, reading=True)
     words = arguments.words
     if words:
@@ -27,17 +30,67 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         return 0
     with reading.repository(settings) as repo:
         rows = history.fleet(repo)
+    _with_keys(rows, settings)
+    if arguments.revoke_steps is not None:
+        return _steps(arguments.revoke_steps, rows, settings, context)
+    lines = [line for row in rows for line in _lines(row, settings.body)]
+    context.answer(rows, "\n".join(readable(line) for line in [*lines, _revoke(settings.agent)]))
+    return 0
+
+
+def _with_keys(rows: list[dict[str, Any]], settings: config.Settings) -> None:
+    """Add what is known of each body's key: this body's own, and one that waits to take its place."""
+    from bridge.adapters import keys
+
+    for row in rows:
+        own = row["body"] == settings.body
+        row["waiting"] = None
+        if own:
+            row["fingerprint"] = _fingerprint(keys, settings.key) or row["fingerprint"]
+            row["waiting"] = _fingerprint(keys, settings.key.with_name(f"{settings.key.name}.next"))
+
+
+def _fingerprint(keys: Any, path: Any) -> str | None:
+    try:
+        return str(keys.public(path).fingerprint)
+    except Refused:
+        return None
+
+
+def _lines(row: dict[str, Any], own: str) -> list[str]:
+    here = "  (this body)" if row["body"] == own else ""
     lines = [
         f"{row['body']:<16} {row['kind']:<8} {row['host'] or '-':<20} {row['last_seen'] or 'never':<26} "
-        f"{row['commits']} commits"
-        for row in rows
+        f"{row['commits']} commits{here}"
     ]
-    context.answer(rows, "\n".join(readable(line) for line in [*lines, _revoke(settings.agent)]))
+    if row["fingerprint"]:
+        lines.append(f"{'':16} key {row['fingerprint']}")
+    if row["waiting"]:
+        lines.append(f"{'':16} and a new one that waits, {row['waiting']}: soul-bridge key rotate")
+    return lines
+
+
+def _steps(body: str, rows: list[dict[str, Any]], settings: config.Settings, context: Context) -> int:
+    row = next((row for row in rows if row["body"] == body), None)
+    if row is None:
+        known = ", ".join(row["body"] for row in rows) or "none"
+        raise Refused(
+            f"no body {readable(body, 40)!r} is in the registry of {settings.agent}: there are {known}",
+            kind="rule",
+            rule="AUTH-5",
+            advice=f"Nothing was changed. A key of a body that was forgotten is titled "
+            f'"soul-bridge BODY" or "{settings.agent}.BODY soul-bridge" at the host.',
+        )
+    lost = revoking.Lost(settings.agent, body, row["fingerprint"])
+    found = revoking.steps(address.parse(settings.remote), lost)
+    document = {**row, "titles": list(lost.titles), "steps": [one.as_dict() for one in found]}
+    context.answer(document, readable(revoking.words(lost, found, body == settings.body), 20_000))
     return 0
 
 
 def _revoke(agent: str) -> str:
     return (
-        f'To revoke a body, delete its deploy key at the host: it is titled "{agent}.BODY soul-bridge"; '
-        "its local copy stays with it."
+        f'To revoke a body, delete its deploy key at the host: it is titled "soul-bridge BODY" or '
+        f'"{agent}.BODY soul-bridge", and\n`soul-bridge bodies {agent} --revoke-steps BODY` says how; its local copy '
+        "stays with it."
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -100,5 +101,53 @@ def test_a_key_that_the_api_takes_and_the_login_does_not_is_told_so(fleet: Fleet
         assert "the key is added" in error["message"] and "stays added" in error["advice"]
         assert (error["kind"], error["rule"]) == ("auth", "AUTH-3")
         assert json.dumps(body.status()["problem"]).count("the key is added") == 1
+    finally:
+        forge.close()
+
+
+def test_without_a_token_it_is_said_how_to_give_one_and_nothing_changes(fleet: Fleet) -> None:
+    """AUTH-3: exit 4, the ways to give one, and the way without."""
+    body = Body("laptop", fleet.root / "laptop", fleet.server.address(REPOSITORY))
+    body.environment = {"GITHUB_TOKEN": "", "GH_TOKEN": "", "PATH": str(fleet.root)}
+    words = ("--host-key", fleet.server.fingerprint(), "--authorize", "github", "--api", "http://127.0.0.1:1")
+    error = body.init(*words, code=4)["error"]
+    assert (error["kind"], error["rule"]) == ("auth", "AUTH-3")
+    assert "GITHUB_TOKEN" in error["message"] and "gh is not there" in error["message"]
+    for part in ("Nothing was sent", "read -rs", "gh auth login", "soul-bridge init kaoru --authorize github --api"):
+        assert part in error["advice"]
+    plain = body.run("status").out
+    assert "there is no token for 127.0.0.1:1" in plain and "not in sync" in plain
+
+
+def test_the_token_of_gh_is_taken_and_stands_in_no_argument(fleet: Fleet) -> None:
+    """AUTH-3: gh is asked for the token of that host, and told nothing of it."""
+    place, forge = fleet.root / "bin", FakeForge("github")
+    forge.added = lambda line, write: fleet.server.authorize(REPOSITORY, line, write)
+    place.mkdir()
+    (place / "gh").write_text(f'#!/bin/sh\necho "$0 $*" > {place}/asked\necho {TOKEN}\n')
+    (place / "gh").chmod(0o755)
+    try:
+        body = newcomer(fleet, forge)
+        body.environment = {"GITHUB_TOKEN": "", "GH_TOKEN": "", "PATH": f"{place}:{os.environ['PATH']}"}
+        words = ("--host-key", fleet.server.fingerprint(), "--authorize", "github", "--api", forge.url)
+        done = body.run("init", "kaoru", "--remote", body.remote, "--body", "laptop", *words)
+        assert done.code == 0 and "the token from gh" in done.err
+        assert "GitHub takes it away again" in done.err and len(forge.rows) == 1
+        assert (place / "asked").read_text().endswith(f"auth token --hostname 127.0.0.1:{forge.port}\n")
+    finally:
+        forge.close()
+
+
+def test_an_api_that_refuses_leaves_the_key_to_be_pasted(fleet: Fleet) -> None:
+    """AUTH-3: the next command is printed, and it prints what to paste where."""
+    forge = FakeForge("gitlab", repository="me/another")
+    try:
+        body = newcomer(fleet, forge)
+        body.environment.pop("SOUL_BRIDGE_LOG")
+        words = ("--host-key", fleet.server.fingerprint(), "--authorize", "gitlab", "--api", forge.url)
+        error = body.init(*words, code=4)["error"]
+        assert "me/kaoru.soul is not on" in error["message"] and "`soul-bridge init kaoru` prints" in error["advice"]
+        assert body.public_line() in body.json("init", "kaoru", code=4)["error"]["advice"]
+        assert forge.rows == [] and not (body.soul / ".git").exists()
     finally:
         forge.close()

@@ -308,7 +308,8 @@ def test_the_documents_have_the_shapes_of_the_page(pair: Fleet, laptop: Body) ->
     assert [set(one) for one in lost] == [{"id", "path", "body", "at", "commit", "blob"}]
     assert lost == pair.bodies["server"].json("conflicts")
     bodies = laptop.json("bodies")
-    assert [set(row) for row in bodies] == [{"body", "kind", "host", "last_seen", "commits"}] * 2
+    told = {"body", "kind", "host", "last_seen", "commits", "fingerprint", "waiting"}
+    assert [set(row) for row in bodies] == [told] * 2
     assert "deploy key" in laptop.run("bodies").out
     key = laptop.json("key", "show")
     assert set(key) == {"public_key", "fingerprint", "path"} and key["public_key"] == laptop.public_line()

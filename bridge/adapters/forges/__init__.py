@@ -171,7 +171,7 @@ class Forge:
 
     def _said(self, answer: Answer) -> str:
         said = "; ".join(dict.fromkeys(_words(answer.document)))
-        return readable(said.replace(self._token.text, "…"), LONGEST)
+        return readable(said.replace(self._token.text, "…"), LONGEST).rstrip(".")
 
 
 def _no(message: str, advice: str) -> Refused:

@@ -10,6 +10,7 @@ import contextlib
 import http.client
 import ipaddress
 import json
+import re
 import socket
 import ssl
 import threading
@@ -22,6 +23,7 @@ from bridge.core.errors import AnswerLost, Refused, SoulError, Transient, Unusab
 from bridge.core.words import readable
 
 LARGEST = 1 << 20  # bytes of an answer
+_PLAIN = re.compile(r"[\x21-\x7e]+")
 FORM = "an API's address is https://HOST[:PORT][/PATH]; plain http only for this machine itself"
 
 
@@ -67,7 +69,14 @@ def base(url: str) -> Base:
         host, port, parts = None, None, urlsplit("")
     secure = parts.scheme == "https"
     plain = host is not None and parts.scheme == "http" and _is_this_machine(host)
-    if not host or not (secure or plain) or "@" in parts.netloc or parts.query or parts.fragment or not url.isascii():
+    if (
+        not host
+        or not (secure or plain)
+        or "@" in parts.netloc
+        or parts.query
+        or parts.fragment
+        or not _PLAIN.fullmatch(url)
+    ):
         raise Unusable(
             f"{readable(url.rpartition('@')[2], 200)!r} cannot be the address of an API: {FORM}",
             kind="usage",
@@ -113,7 +122,8 @@ class Api:
             body = None if document is None else json.dumps(document).encode()
             kind = {} if body is None else {"Content-Type": "application/json"}
             connection.request(method, self.base.path + path, body, {**self.headers, **kind})
-            return _heard(connection.getresponse())
+            with connection.getresponse() as response:
+                return _heard(response)
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise self._lost(method, error, late.is_set()) from error
         finally:
@@ -139,7 +149,7 @@ class Api:
         shown, safe = self.base.shown, "Nothing was sent, and nothing was changed."
         if isinstance(error, ssl.SSLCertVerificationError):
             return Refused(
-                f"{shown} did not prove to be itself: {readable(error.verify_message, 200)}",
+                f"{shown} did not prove to be itself: {readable(error.verify_message, 200).rstrip('.')}",
                 kind="hostkey",
                 rule="AUTH-3",
                 advice=f"{safe} Is the address right? The certificate of a server of your own has to be one that this "
@@ -175,6 +185,8 @@ def _heard(response: http.client.HTTPResponse) -> Answer:
     content = response.read(LARGEST + 1)
     if len(content) > LARGEST:
         raise ValueError(f"more than {LARGEST // 1024} KiB came")
+    if response.length:  # what was announced and did not come
+        raise http.client.IncompleteRead(content, response.length)
     try:
         document = json.loads(content) if content else None
     except (ValueError, RecursionError):

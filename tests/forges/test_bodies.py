@@ -1,0 +1,112 @@
+"""`bodies`: which key each body has, as far as anybody knows, and how its right is taken away on each kind of host."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bridge.app import revoking
+from bridge.app.host import Host
+from bridge.core import address, forges
+from tests.real.fleet import Body, Fleet
+
+LOST = revoking.Lost("kaoru", "laptop", "SHA256:" + "A" * 43)
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    """Two bodies of one agent."""
+    host = Host(tmp_path / "host").start()
+    host.create("kaoru.soul.git")
+    made = Fleet(host, tmp_path, "kaoru.soul.git")
+    made.within = True
+    yield made
+    made.close()
+    host.stop()
+
+
+@pytest.fixture
+def laptop(fleet: Fleet) -> Body:
+    """The one that is asked; it knows of the other."""
+    body = fleet.body("laptop")
+    other = fleet.body("server")
+    path = other.soul / "bodies" / "server.json"
+    fields = json.loads(path.read_text())
+    path.write_text(json.dumps({**fields, "key": LOST.fingerprint}, indent=2) + "\n")
+    other.sync()
+    body.sync()
+    return body
+
+
+def test_a_body_knows_its_own_key_and_what_others_tell_of_theirs(laptop: Body) -> None:
+    """AUTH-5: keys are added to the document, and nothing of it is changed."""
+    rows = {row["body"]: row for row in laptop.json("bodies")}
+    assert rows["laptop"]["fingerprint"] == laptop.json("key", "show")["fingerprint"]
+    assert rows["laptop"]["waiting"] is None
+    assert rows["server"]["fingerprint"] == LOST.fingerprint
+    shown = laptop.run("bodies").out
+    assert "(this body)" in shown and f"key {LOST.fingerprint}" in shown and "--revoke-steps" in shown
+
+
+def test_a_new_key_that_waits_is_listed_beside_the_present_one(laptop: Body) -> None:
+    """AUTH-5: both have to go when the body is lost."""
+    laptop.json("key", "rotate", code=4)
+    row = next(row for row in laptop.json("bodies") if row["body"] == "laptop")
+    assert row["waiting"] not in (None, row["fingerprint"])
+    assert row["waiting"] in laptop.run("bodies").out
+
+
+def test_the_steps_name_the_key_and_end_with_the_registry(laptop: Body) -> None:
+    """AUTH-5."""
+    document = laptop.json("bodies", "--revoke-steps", "server")
+    assert document["fingerprint"] == LOST.fingerprint
+    assert document["titles"] == ["soul-bridge server", "kaoru.server soul-bridge"]
+    assert all(set(step) == {"where", "do"} and step["do"] for step in document["steps"])
+    shown = laptop.run("bodies", "--revoke-steps", "server").out
+    assert f"soul-bridge host revoke {LOST.fingerprint}" in shown
+    assert "soul-bridge bodies forget server --agent kaoru" in shown
+    own = laptop.run("bodies", "kaoru", "--revoke-steps", "laptop").out
+    assert "bodies forget" not in own and laptop.json("key", "show")["fingerprint"] in own
+
+
+def test_a_body_that_nobody_knows_has_no_steps(laptop: Body) -> None:
+    """AUTH-5: exit 3, with the bodies that there are."""
+    error = laptop.json("bodies", "--revoke-steps", "phone\x1b[2J", code=3)["error"]
+    assert "laptop, server" in error["message"] and error["advice"] and "\x1b" not in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "command"),
+    [
+        ("git@github.com:me/kaoru.soul.git", "GitHub", "gh repo deploy-key delete ID --repo me/kaoru.soul"),
+        ("ssh://git@ssh.github.com:443/me/kaoru.soul.git", "GitHub", "https://github.com/me/kaoru.soul/settings/keys"),
+        ("git@gitlab.com:me/sub/kaoru.soul.git", "GitLab", "glab api --method DELETE projects/me%2Fsub%2Fkaoru.soul"),
+        ("git@codeberg.org:me/kaoru.soul.git", "Forgejo, Gitea, Codeberg", "https://codeberg.org/api/v1/repos/me/"),
+        ("git@my.server:kaoru.soul.git", "your own server, as its user git", "soul-bridge host revoke SHA256:AAA"),
+        ("ssh://git@my.server/srv/git/kaoru.soul.git", "your own server, as its user git", "authorized_keys"),
+        ("git@git.example.org:me/kaoru.soul.git", "GitHub", "gh repo deploy-key delete ID --repo git.example.org/me/"),
+    ],
+)
+def test_the_kind_of_host_that_the_address_tells_comes_first(text: str, first: str, command: str) -> None:
+    """AUTH-5: and the others follow, for nobody but a person knows what stands behind a name."""
+    found = revoking.steps(address.parse(text), LOST)
+    assert found[0].where == first and command in "\n".join(found[0].do)
+    kinds = {*revoking.NAMES.values(), "your own server, as its user git", "gitolite, in a clone of gitolite-admin"}
+    assert {one.where for one in found} == kinds and len(found) == len(forges.KINDS) + 2
+
+
+def test_no_step_has_a_token_in_an_argument() -> None:
+    """AUTH-3: a shell's own printf is no process, and curl reads the header from its standard input."""
+    for one in revoking.steps(address.parse("git@git.example.org:me/kaoru.soul.git"), LOST):
+        for line in one.do:
+            assert "TOKEN" not in line or (line.startswith("printf ") and "| curl --fail --config - " in line)
+
+
+def test_a_key_that_nobody_knows_is_named_by_its_titles() -> None:
+    """AUTH-5."""
+    found = revoking.steps(address.parse("git@my.server:kaoru.soul.git"), revoking.Lost("kaoru", "old", None))
+    assert found[0].do[0] == "soul-bridge host revoke kaoru.old"
+    assert '"soul-bridge old" or "kaoru.old soul-bridge"' in found[2].do[0]
