@@ -95,6 +95,18 @@ def test_a_read_only_key_still_brings_what_others_wrote() -> None:
     assert two.text("notes/b.md") == "b\n"
 
 
+def test_what_came_with_a_refused_push_is_on_disk_after_that_very_pass() -> None:
+    """AUTH-3, AUTH-5: a pass that had both to publish and to take in does not end where it is refused."""
+    _, (one, two) = joined("laptop", "phone")
+    two.write("notes/a.md", "a\n")
+    two.settle()
+    one.remote.make_read_only()
+    one.write("notes/b.md", "b\n")
+    outcome = one.run(waive=True)
+    assert outcome.outcome == "refused" and "notes/b.md" in outcome.recorded
+    assert one.text("notes/a.md") == "a\n"
+
+
 def test_a_revoked_body_keeps_recording_and_resumes_by_itself() -> None:
     """AUTH-5: it publishes nothing meanwhile."""
     world, (one, two) = joined("laptop", "phone")
