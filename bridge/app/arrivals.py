@@ -10,7 +10,6 @@ from bridge.core.errors import Held
 from bridge.core.model import File, Lost, SeenEntry
 
 MOST = 64  # writes into one file that are remembered
-A_DAY = 86400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ def _writes(soul: Soul, path: str) -> list[_Write]:
     return [
         write
         for write in (_Write(*each) for each in plain)
-        if now - write.at < A_DAY and soul.repo.has(write.before) and soul.repo.has(write.after)
+        if now - write.at < entries.RECENT and soul.repo.has(write.before) and soul.repo.has(write.after)
     ]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from bridge.app import conflicts
 from bridge.app.diagnosis import Finding, Patient, fail, listed, ok, size, span, warn
-from bridge.core import bodies, identity, layout
+from bridge.core import bodies, identity, layout, publish
 from bridge.core.errors import SoulError
 from bridge.core.instants import seconds
 from bridge.core.layout import MAIN
@@ -117,13 +117,13 @@ def person(patient: Patient) -> Finding | None:
     """Nobody is in the middle of something with git here (REPO-7)."""
     if patient.repo is None:
         return None
-    state, git = patient.repo.state(), f"git -C {_word(patient.soul)}"
-    if state.busy or state.head != MAIN:
+    reason, git = publish.in_the_way(patient.repo.state()), f"git -C {_word(patient.soul)}"
+    if reason:
         files = {"merge": "MERGE_HEAD", "rebase": "rebase-merge", "cherry-pick": "CHERRY_PICK_HEAD"}
         files |= {"revert": "REVERT_HEAD", "am": "rebase-apply"}
         going = next((name for name, file in files.items() if patient.machine.exists(patient.git_dir / file)), None)
         command = f"{git} {going} --abort" if going else f"{git} symbolic-ref HEAD {MAIN}"
-        return warn(f"passes wait: {state.busy or 'main is not checked out'}", command)
+        return warn(f"passes wait: {reason}", command)
     return ok("nobody uses git here now")
 
 

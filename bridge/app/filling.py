@@ -8,7 +8,6 @@ from bridge.app.standing import advance
 from bridge.core import bodies, identity, layout
 from bridge.core.model import File, Kind
 
-A_DAY = 86400.0
 FILLED = "filled"  # remembered: when main was last filled up
 
 
@@ -22,7 +21,7 @@ def fill(soul: Soul, progress: Progress) -> None:
     if (not missing and enrolled) or any(being_written(soul, each) for each in missing):
         return
     last = soul.seen.recall(FILLED)
-    if head is not None and last is not None and 0 <= soul.clock.now() - last < A_DAY:
+    if head is not None and not layout.may_fill(last, soul.clock.now()):
         # Nobody can fight about the identity: every merge undoes its loss (MERGE-5).
         missing = {where: content for where, content in missing.items() if where == identity.PATH}
         if not missing:

@@ -76,7 +76,7 @@ def materialise(soul: Soul, order: Order, progress: Progress) -> None:
 def _bring(soul: Soul, order: Order, progress: Progress, tree: str, done: str, left: set[str]) -> bool:
     """Carry it out from the tree `done`; `left` then holds what later passes have to try. False: nothing changed."""
     wanted = {path: soul.repo.entry(tree, path) for path in left.union(soul.repo.diff(done, tree))}
-    unplaced = {path: why for path, file in wanted.items() if (why := _unplaceable(path, file)) is not None}
+    unplaced = {path: why for path, file in wanted.items() if file and (why := layout.unplaceable(path, file.regular))}
     # What is not looked at now is as it was: as unsafe as before.
     soul.unplaced = {path: why for path, why in soul.unplaced.items() if path not in wanted} | unplaced
     wanted = {
@@ -167,16 +167,6 @@ def _aside(soul: Soul, order: Order, progress: Progress, wanted: dict[str, File 
         soul.waiting |= dict.fromkeys(removals, WAITING)
         aside |= removals
     return aside
-
-
-def _unplaceable(path: str, file: File | None) -> tuple[str, str] | None:
-    """Why an entry of the tree is never created here (TREE-6, TREE-7)."""
-    if file is None:
-        return None
-    if not file.regular:
-        return ("TREE-6", "a link or submodule from the remote is never created")
-    reason = layout.unsafe(path)
-    return None if reason is None else ("TREE-7", reason)
 
 
 def _guard(soul: Soul, order: Order, progress: Progress, removals: int) -> bool:

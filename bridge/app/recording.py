@@ -14,7 +14,7 @@ from bridge.app.joining import IDENTITY, JOINING, REMOTE, settle_identity
 from bridge.app.observing import Found, leave, observe
 from bridge.app.soul import KNOWN, Order, Progress, Soul
 from bridge.app.standing import advance, keep
-from bridge.core import bodies, commits, identity, layout, merge, plan
+from bridge.core import bodies, commits, identity, layout, merge, newest, plan
 from bridge.core.layout import MAIN
 from bridge.core.model import PLAIN, Content, File, Leftover, Lost, Merged, SeenEntry, Stamp, Touch, Triple, blob_id
 
@@ -235,9 +235,8 @@ def _facts(soul: Soul, head: str | None, theirs: str | None) -> merge.Facts:
 
 
 def clock_wrong(soul: Soul) -> bool:
-    """Whether this body's clock is more than five minutes earlier than at its last stored pass (MERGE-6)."""
-    last = soul.seen.recall("clock")
-    return last is not None and soul.clock.now() + 300 < last
+    """Whether this body's clock was set back since its last stored pass (MERGE-6)."""
+    return newest.clock_wrong(soul.seen.recall("clock"), soul.clock.now())
 
 
 def _intent(commit: str, local: Local) -> dict[str, Any]:

@@ -38,11 +38,7 @@ def is_damage(error: SoulError | None) -> bool:
 
 def stand_off(soul: Soul) -> None:
     """Raise StandOff while a person's git work is going on in the checkout."""
-    state = soul.repo.state()
-    reason = state.busy
-    if not reason and state.head != MAIN:
-        place = "a detached HEAD" if state.head is None else f"the branch {state.head.removeprefix('refs/heads/')}"
-        reason = f"the checkout is on {place}"
+    reason = publish.in_the_way(soul.repo.state())
     if reason:
         raise StandOff(
             f"waiting: {reason}", kind="busy", rule="REPO-7", advice="It goes on by itself when that is over."

@@ -21,6 +21,7 @@ WHITE = (
     "\t\n\x0b\x0c\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000\ufeff"
 )
+RECENT = 86400.0  # seconds for which it is remembered what came into a file with a write of ours (MERGE-12)
 _BLANK = " \t\r"
 
 

@@ -16,6 +16,7 @@ from bridge.core.jsontext import read as read_json
 from bridge.core.model import EXECUTABLE, GITLINK, LINK, PLAIN, Problem
 
 MAIN = "refs/heads/main"
+FILLED_FOR = 86400.0  # seconds in which missing entries are not made again
 
 SPEC_VERSION = 4
 SOUL_SPEC = b'{\n  "spec": "soul-repo",\n  "version": 4\n}\n'
@@ -128,6 +129,22 @@ def newest_wins(path: str) -> bool:
 def fold(path: str) -> str:
     """A key under which paths are equal that some file system takes for one (TREE-7): case and composition folded."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFD", path).casefold())
+
+
+def may_fill(last: float | None, now: float) -> bool:
+    """Whether missing entries may be made now (TREE-1): at most once a day, so that two bodies cannot fight over one.
+
+    last: UTC seconds at which this body did so; None: never, and a time in the future is taken for none.
+    """
+    return last is None or not 0 <= now - last < FILLED_FOR
+
+
+def unplaceable(path: str, regular: bool) -> tuple[str, str] | None:
+    """Rule and reason why an entry of a tree is never created on a disk, None when it may be (TREE-6, TREE-7)."""
+    if not regular:
+        return "TREE-6", "a link or submodule from the remote is never created"
+    reason = unsafe(path)
+    return None if reason is None else ("TREE-7", reason)
 
 
 def unsafe(path: str) -> str | None:

@@ -10,6 +10,7 @@ from bridge.core.model import Decision, File, Touch, Triple
 from bridge.core.sides import Facts, Outcome, dropped
 
 AHEAD = 300  # seconds that a commit's time may be ahead of the merging body's clock
+SET_BACK = 300  # seconds that a clock may be behind itself before it counts as wrong
 
 
 def merge(path: str, triple: Triple, facts: Facts) -> Outcome:
@@ -18,6 +19,11 @@ def merge(path: str, triple: Triple, facts: Facts) -> Outcome:
     winner = triple.ours if side == "ours" else triple.theirs
     decision = Decision(path, "MERGE-6", f"{side} stands: {why}")
     return Outcome(winner, dropped(path, triple, winner), (decision,))
+
+
+def clock_wrong(last: float | None, now: float) -> bool:
+    """Whether a body's clock shows much less than at its last stored pass. Seconds since the epoch; None: no pass."""
+    return last is not None and now + SET_BACK < last
 
 
 def _choose(path: str, triple: Triple, facts: Facts) -> tuple[str, str]:

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bridge.core.errors import Refused
-from bridge.core.model import RemoteLook
+from bridge.core.layout import MAIN
+from bridge.core.model import CheckoutState, RemoteLook
 
 KEEP = "refs/soul-bridge/keep/"
 LOOKS_BEFORE_FORWARD = 2  # a remote that stands behind is believed at the second look (REPO-4)
@@ -94,6 +95,16 @@ def main_moved(known: str | None, tip: str | None, is_ancestor: Callable[[str, s
     if tip is not None and (known is None or is_ancestor(known, tip)):
         return Main.ACCEPT
     return Main.PUT_BACK
+
+
+def in_the_way(state: CheckoutState) -> str:
+    """What a person does in the checkout that every pass waits for, in words; "" when nothing is (REPO-7)."""
+    reasons = [state.busy] if state.busy else []
+    if state.head is None:
+        reasons.append("HEAD is detached")
+    elif state.head != MAIN:
+        reasons.append(f"the branch {state.head.removeprefix('refs/heads/')} is checked out, not main")
+    return "; ".join(reasons)
 
 
 @dataclass(frozen=True, slots=True)

@@ -332,7 +332,7 @@ FAULTS: list[tuple[str, Plant, str, str, str]] = [
     ("replaced objects", replaced, "warn", "1 replaced", "replace -d " + "a" * 40),
     ("replaced objects", there("/s/kaoru.soul/.git/info/grafts"), "warn", "grafted", "rm /s/kaoru.soul/.git/"),
     ("git locks", machine(left=[(Path("/s/x.lock"), 700.0), (Path("/s/y.lock"), 5.0)]), "warn", "x", "rm /s/x.lock"),
-    ("git in use", busy("HEAD is detached", None), "warn", "detached", "symbolic-ref HEAD refs/heads/main"),
+    ("git in use", busy("", None), "warn", "detached", "symbolic-ref HEAD refs/heads/main"),
     ("git in use", all_of(busy("a rebase is under way"), there("/s/kaoru.soul/.git/rebase-merge")), "warn", "rebase",
      "rebase --abort"),
     ("packs", machine(heap=(200, 4096)), "warn", "200 packs", "repack -a -d"),

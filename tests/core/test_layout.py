@@ -241,3 +241,19 @@ def test_broken_text_is_reported_with_its_line_and_whole_size() -> None:
     assert [problem.line for problem in layout.problems("a.md", b"a\nb\nc\xff\n")] == [3]
     assert [problem.line for problem in layout.problems("a.md", b"a\nb\r\n")] == [2]
     assert "2000000 bytes" in layout.problems("a.md", b"a\n", PLAIN, 2_000_000)[0].message
+
+
+@pytest.mark.parametrize(
+    ("last", "now", "may"),
+    [(None, 0.0, True), (100.0, 100.0, False), (100.0, 86_499.0, False), (100.0, 86_500.0, True), (100.0, 99.0, True)],
+)
+def test_missing_entries_are_made_once_a_day(last: float | None, now: float, may: bool) -> None:
+    """TREE-1: a time in the future, by a clock that was set back since, holds nothing up."""
+    assert layout.may_fill(last, now) is may
+
+
+def test_links_and_unsafe_names_are_never_created() -> None:
+    """TREE-6, TREE-7"""
+    assert layout.unplaceable("notes/a.md", regular=True) is None
+    assert (layout.unplaceable("notes/a.md", regular=False) or ("",))[0] == "TREE-6"
+    assert (layout.unplaceable("notes/.git/config", regular=True) or ("",))[0] == "TREE-7"

@@ -273,3 +273,14 @@ def test_in_record_the_working_file_counts_as_written_now() -> None:
     merged = trees({"notes/n.md": Triple(files["seen\n"], files["working\n"], files["head\n"])}, facts)
     assert merged.files == {"notes/n.md": files["working\n"]}
     assert merged.lost == (Lost("notes/n.md", files["head\n"], "theirs"),)
+
+
+@pytest.mark.parametrize(
+    ("last", "now", "wrong"),
+    [(None, 0.0, False), (1000.0, 1000.0, False), (1000.0, 700.0, False), (1000.0, 699.0, True), (1000.0, 9e9, False)],
+)
+def test_a_clock_that_was_set_back_by_more_than_five_minutes_is_wrong(
+    last: float | None, now: float, wrong: bool
+) -> None:
+    """MERGE-6"""
+    assert newest.clock_wrong(last, now) is wrong

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bridge.core import publish
 from bridge.core.errors import Refused
-from bridge.core.model import RemoteLook
+from bridge.core.model import CheckoutState, RemoteLook
 from bridge.core.publish import Main, Push, Standing
 
 # A history: one line of numbers, and one beside it that leaves it at 2.
@@ -98,3 +98,18 @@ def test_the_refusals_name_what_was_found() -> None:
     """REPO-4, REPO-5: not more than three names, and both tips."""
     assert "main.py, b, c" in publish.not_a_soul(["main.py", "b", "c", "d"]).message
     assert "1111111111" in publish.rewritten("1" * 40, "2" * 40).message
+
+
+@pytest.mark.parametrize(
+    ("head", "busy", "words"),
+    [
+        ("refs/heads/main", "", ""),
+        ("refs/heads/main", "a rebase is under way", "a rebase is under way"),
+        (None, "", "HEAD is detached"),
+        ("refs/heads/trial/a", "", "the branch trial/a is checked out, not main"),
+        (None, "a rebase is under way", "a rebase is under way; HEAD is detached"),
+    ],
+)
+def test_what_a_person_does_in_the_checkout_is_named(head: str | None, busy: str, words: str) -> None:
+    """REPO-7"""
+    assert publish.in_the_way(CheckoutState(head, busy)) == words

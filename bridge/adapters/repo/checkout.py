@@ -250,10 +250,6 @@ class Repo:
         """What a person is doing here with git. Raises Refused(REPO-7) when HEAD is damaged."""
         head = self._refs.head()
         reasons = [words for name, words in _UNDER_WAY if os.path.lexists(self.git_dir / name)]
-        if head is None:
-            reasons.append("HEAD is detached")
-        elif head != MAIN:
-            reasons.append(f"the branch {head.removeprefix('refs/heads/')} is checked out, not main")
         if locks.young(self.git_dir, self.git_dir / "index.lock"):
             reasons.append("another git holds index.lock")
         return CheckoutState(head, "; ".join(reasons))
