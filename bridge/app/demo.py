@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bridge.app.host import Host
+from bridge.core import layout
 from bridge.core.errors import SoulError
 from bridge.core.ports import Clock
 
@@ -43,7 +44,7 @@ class Body:
     @property
     def soul(self) -> Path:
         """Where its checkout lies."""
-        return self.home / "souls" / f"{AGENT}.soul"
+        return self.home / "souls" / layout.repository(AGENT)
 
     def call(self, *words: str) -> tuple[int, Any]:
         """Run one command; its exit code and its JSON answer."""

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 
 from bridge.app import onboarding
 from bridge.app.diagnosis import Finding, Patient, fail, ok, warn
 from bridge.core import forges, identity, layout, publish
 from bridge.core.errors import Refused, SoulError, Transient
-
-TYPED = re.compile(r"`([^`]+)`")
 
 
 def key(patient: Patient) -> Finding:

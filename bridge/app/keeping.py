@@ -186,11 +186,6 @@ class Keeper:
         if kept is not None:
             kept.daemon.inbox.hint(None)
 
-    @property
-    def given_up(self) -> bool:
-        """Whether it will not begin again by itself."""
-        return self.error is not None and is_final(self.error)
-
     def is_stuck(self, now: float, since: float) -> bool:
         """Whether it hangs, at the boottime `now`. `since`: when the machine last woke up, which excuses what was."""
         step = self._step if self._ending is None else self._ending

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from bridge.core import layout
+
 _NAME = "soul-bridge"
 _SYSTEM_CONFIG = Path("/etc") / _NAME
 _SYSTEM_STATE = Path("/var/lib") / _NAME
@@ -48,7 +50,7 @@ class Places:
 
     def soul_dir(self, agent: str) -> Path:
         """Where a soul is checked out when nobody says where."""
-        return self.souls / f"{agent}.soul"
+        return self.souls / layout.repository(agent)
 
     def state_dir(self, agent: str) -> Path:
         """What one daemon remembers outside the soul: the names below are all in it."""

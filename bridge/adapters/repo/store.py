@@ -25,7 +25,6 @@ EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 KINDS = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
 _WORDS = {number: word for word, number in KINDS.items()}
 _OID = re.compile(r"[0-9a-f]{40}\Z")
-_CHUNK = 1 << 20
 _SPILL = 128 << 20  # new objects beyond this many bytes are written early rather than kept
 _REMEMBERED = 16 << 20  # bytes of small objects kept from earlier reads
 _SMALL = 1 << 20
