@@ -14,7 +14,7 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,6 +65,14 @@ def grants(keys: Path) -> list[Grant]:
     """What the file grants by lines of ours, in its order. Raises Transient(kind="disk")."""
     found = [_parse(line) for line in _lines(keys)]
     return [grant for grant in found if grant is not None]
+
+
+def unopened(granted: Collection[Grant], folders: Collection[Path]) -> list[Path]:
+    """Bare repositories in these folders, and beside those that are granted, which no key of ours opens."""
+    opened = {grant.repository for grant in granted}
+    places = {folder.resolve() for folder in (*folders, *(repository.parent for repository in opened))}
+    found = {place.resolve() for folder in places for place in _bare(folder)}
+    return sorted(found - opened)
 
 
 def authorize(keys: Path, repository: Path, public_line: str, write: bool) -> Grant:
@@ -138,6 +146,13 @@ def make(repository: Path, run: Run) -> Path:
     except (OSError, subprocess.CalledProcessError) as error:
         raise Transient(f"git could not make {place}: {error}", kind="disk") from error
     return place
+
+
+def _bare(folder: Path) -> list[Path]:
+    try:
+        return [path for path in folder.glob("*.git") if (path / "HEAD").is_file() and (path / "objects").is_dir()]
+    except OSError:
+        return []
 
 
 def _names(grant: Grant) -> set[str]:

@@ -15,8 +15,10 @@ from bridge.core.words import readable
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Do it to the authorized_keys of the user who types it. Raises what it refuses."""
     keys = Path(arguments.authorized_keys or context.places.home / ".ssh" / "authorized_keys")
-    action = {"init": _init, "authorize": _authorize, "revoke": _revoke, "list": _list}[arguments.action]
-    rows, words = action(arguments, keys)
+    if arguments.action == "list":
+        rows, words = _list(keys, [context.places.home, Path.cwd()])
+    else:
+        rows, words = {"init": _init, "authorize": _authorize, "revoke": _revoke}[arguments.action](arguments, keys)
     context.answer(rows, readable(words))
     return 0
 
@@ -44,12 +46,18 @@ def _revoke(arguments: argparse.Namespace, keys: Path) -> tuple[object, str]:
     ) + "\nA connection that is open already lasts ten minutes at most; ending its sshd process ends it now."
 
 
-def _list(arguments: argparse.Namespace, keys: Path) -> tuple[object, str]:
+def _list(keys: Path, folders: list[Path]) -> tuple[object, str]:
     rows = ownserver.grants(keys)
     lines = [
         f"{'rw' if grant.write else 'ro'}  {grant.repository}  {grant.fingerprint}  {grant.comment}" for grant in rows
     ]
-    return [_row(grant) for grant in rows], "\n".join(lines) or f"no key of soul-bridge is in {keys}"
+    empty = ownserver.unopened(rows, folders)
+    lines += [
+        f"--  {place}  no key opens it yet: soul-bridge host authorize {place} 'ssh-ed25519 …'" for place in empty
+    ]
+    closed = [{"repository": str(place), "fingerprint": None, "write": False, "comment": ""} for place in empty]
+    words = "\n".join(lines) or f"no key of soul-bridge is in {keys}, and no repository lies here or at home"
+    return [*(_row(grant) for grant in rows), *closed], words
 
 
 def _row(grant: ownserver.Grant) -> dict[str, object]:

@@ -98,7 +98,8 @@ def test_the_words_of_the_table_are_offered(home: Path, ask: Ask) -> None:
 @pytest.mark.parametrize("ask", SHELLS)
 def test_the_options_of_a_command_are_offered_and_no_other_ones(home: Path, ask: Ask) -> None:
     assert ask(home, "sync", "--n") == ["--now"]
-    assert sorted(ask(home, "key", "rotate", "--")) == ["--agent", "--help", "--json", "--wait"]
+    assert sorted(ask(home, "key", "rotate", "--w")) == ["--wait"]
+    assert sorted(ask(home, "key", "show", "--")) == ["--agent", "--help", "--json"]
     assert ask(home, "status", "--n") == []
 
 

@@ -51,7 +51,9 @@ def test_a_key_opens_the_one_repository_it_was_authorised_for(server: sshd.Sshd)
     assert host(server, "authorize", str(server.root / "one.soul.git"), public)[0] == 0
     assert _git(server, key, "push", "/one.soul.git", "HEAD:refs/heads/main").returncode == 0
     assert not (server.root / "two.soul.git" / "refs" / "heads" / "main").exists()
-    assert [row["write"] for row in host(server, "list")[1]] == [True]
+    rows = {Path(row["repository"]).name: row for row in host(server, "list")[1]}
+    assert rows["one.soul.git"]["write"] is True
+    assert (rows["two.soul.git"]["fingerprint"], rows["two.soul.git"]["write"]) == (None, False), "no key opens it yet"
 
 
 def test_a_revoked_key_opens_nothing_and_other_lines_stay(server: sshd.Sshd) -> None:
@@ -113,4 +115,5 @@ def test_a_key_that_opens_one_repository_is_not_moved_to_another_unasked(server:
     assert host(server, "authorize", str(server.root / "one.soul.git"), public)[0] == 0
     code, answer = host(server, "authorize", str(server.root / "two.soul.git"), public)
     assert code == 3 and "one.soul.git" in answer["error"]["message"]
-    assert [row["repository"] for row in host(server, "list")[1]] == [str(server.root / "one.soul.git")]
+    opened = [row["repository"] for row in host(server, "list")[1] if row["fingerprint"]]
+    assert opened == [str(server.root / "one.soul.git")]
