@@ -183,7 +183,7 @@ def sentence(progress: Progress, problem: SoulError | None, pending: int) -> str
         parts.append(f"{pending} path{'s' * (pending > 1)} still waiting")
     parts += progress.notes
     if problem is not None:
-        parts.append(problem.message)
+        parts.append(problem.message.rstrip("."))
     elif progress.moved:
         parts.append("another body was quicker, trying again")
     return ("; ".join(parts) or "nothing to do") + "."
