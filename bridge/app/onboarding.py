@@ -60,9 +60,9 @@ def not_authorised(address: Address, public_line: str, agent: str, error: Refuse
     )
 
 
-def unreached(agent: str, error: Transient) -> Transient:
-    """The failure of an `init` that nobody answered, with what to do next."""
-    before = f"{error.advice}\n" if error.advice else ""
+def unreached(agent: str, error: Transient, detour: str) -> Transient:
+    """The failure of an `init` that nobody answered, with what to do next. detour: the way round a closed port."""
+    before = f"{detour}\n" if detour and detour in error.advice else ""
     return Transient(
         error.message,
         kind=error.kind,

@@ -140,7 +140,7 @@ def _trust(settings: config.Settings, context: Context, fingerprint: str | None)
     try:
         hostkey.trust(settings, context, fingerprint)
     except Transient as error:
-        raise onboarding.unreached(settings.agent, error) from error
+        raise onboarding.unreached(settings.agent, error, wiring.detour(settings, context.places)) from error
 
 
 class _Door:
@@ -162,8 +162,7 @@ class _Door:
         Raises Refused with what to paste where, or with what the host's API said.
         """
         context, told = self._context, False
-        access = replace(wiring.access(self._settings, context.places), later="")
-        remote = Remote(access, NothingYet(), context.clock)
+        remote = Remote(wiring.access(self._settings, context.places), NothingYet(), context.clock)
         deadline = context.clock.boottime() + wait
         try:
             while True:
@@ -199,7 +198,9 @@ class _Door:
             if self._added:
                 return authorizing.not_yet(agent, error)
             return onboarding.not_authorised(self._address, self._public.line, agent, error)
-        return onboarding.unreached(agent, error) if isinstance(error, Transient) else error
+        if isinstance(error, Transient):
+            return onboarding.unreached(agent, error, wiring.detour(self._settings, self._context.places))
+        return error
 
 
 def _note_refusal(settings: config.Settings, context: Context, error: SoulError) -> None:

@@ -39,8 +39,7 @@ def _rotate(settings: config.Settings, context: Context, arguments: argparse.Nam
 
     day = datetime.fromtimestamp(context.clock.now(), UTC).date().isoformat()
     pair = keys.Successor(settings.key, settings.soul, f"{settings.agent}.{settings.body} soul-bridge {day}")
-    own = wiring.access(settings, context.places)
-    access = replace(own, key=lambda: keys.load(pair.next, settings.soul), later="")
+    access = replace(wiring.access(settings, context.places), key=lambda: keys.load(pair.next, settings.soul))
     remote = Remote(access, NothingYet(), context.clock)
     try:
         asking = rotating.Asking(

@@ -34,10 +34,6 @@ from bridge.core.layout import MAIN
 PRIVATE = "soul-bridge"  # our folder in the git directory
 MATERIALISED = "materialised"  # in the state directory: the commit the checkout was last brought to whole
 MARK = "checkout"  # in the state directory: the id that the checkout must carry
-LATER = (
-    "Local work is safe. It is tried again by itself while `soul-bridge run` runs; `soul-bridge doctor` shows how far "
-    "the way there goes."
-)
 HOOKS_END = 5.0  # seconds that hooks have to come to their end when a soul is closed
 
 
@@ -61,7 +57,6 @@ def access(settings: config.Settings, places: config.Places) -> Access:
         lambda: keys.load(settings.key, settings.soul, places.credentials),
         lambda: known.lookup(parsed.known_host_key_name),
         detour(settings, places),
-        LATER,
     )
 
 

@@ -73,14 +73,13 @@ class HostKey(Protocol):
 class Access:
     """How to get in. key, pinned: asked again for every login, so that a change counts without a restart.
 
-    detour: what to tell a person when nobody answers at that port; later: when the host cannot be reached at all.
+    detour: what to tell a person when nobody answers at that port, "" for nothing in particular.
     """
 
     address: Address
     key: Callable[[], Key]
     pinned: Callable[[], Collection[HostKey]]
     detour: str = ""
-    later: str = ""
 
     def command(self, service: str) -> str:
         """The command line that the server's shell gets, quoted always: git-shell refuses a bare word.
@@ -114,7 +113,7 @@ class Session:
         if not pinned:
             raise _unknown_host(self._host)
         key = _private(self._access.key())
-        self._socket = _connect(self._access.address, seconds, self._access.detour, self._access.later)
+        self._socket = _connect(self._access.address, seconds, self._access.detour)
         self._transport = transport = _transport(self._socket, [key.type for key in pinned], seconds)
         _meet(transport, self._host, pinned, seconds)
         self._socket.settimeout(IDLE)  # paramiko sets 0.1, and would wake up ten times a second for it
@@ -219,7 +218,7 @@ def offered(address: Address, types: Collection[str] = (), seconds: float = 15.0
 
     types: the types that are preferred. Raises Transient.
     """
-    connection = _connect(address, seconds, detour, "")
+    connection = _connect(address, seconds, detour)
     transport = _transport(connection, types, seconds, only=False)
     watch = threading.Timer(2 * seconds, connection.shutdown, (socket.SHUT_RDWR,))
     watch.start()
@@ -238,14 +237,15 @@ def offered(address: Address, types: Collection[str] = (), seconds: float = 15.0
         connection.close()
 
 
-def _connect(address: Address, seconds: float, detour: str, later: str) -> socket.socket:
+def _connect(address: Address, seconds: float, detour: str) -> socket.socket:
     try:
         connection = socket.create_connection((address.host, address.port), seconds)
     except OSError as error:
         words = error.strerror or str(error)
         closed = isinstance(error, ConnectionRefusedError | TimeoutError) or error.errno == errno.EHOSTUNREACH
-        told = detour if detour and closed else later
-        raise Transient(f"cannot reach {address.host}, port {address.port}: {words}", advice=told) from error
+        raise Transient(
+            f"cannot reach {address.host}, port {address.port}: {words}", advice=detour if closed else ""
+        ) from error
     for level, option, value in _SOCKET_OPTIONS:
         connection.setsockopt(level, option, value)
     return connection
