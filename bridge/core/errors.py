@@ -22,8 +22,24 @@ EXIT_CODES = {
 }  # fmt: skip
 
 
+# What a person is told who is told nothing more exact: what is safe, and what to type.
+USUAL = {
+    "network": "Nothing is lost: what is written is recorded here, and it is tried again by itself. "
+    "`soul-bridge doctor` says what stands in the way.",
+    "disk": "Nothing is lost: it is tried again by itself. Look for room and permissions there; `soul-bridge doctor` "
+    "checks both.",
+    "busy": "Nothing was changed; it is looked at again by itself. `soul-bridge status` says how it went on.",
+    "rejected": "Nothing was published of it and nothing is lost here. `soul-bridge status` says what waits.",
+    "rule": "The file stays as it is on this body; the rest goes on. `soul-bridge status` lists what is held.",
+    "internal": "The files and the history are safe. `soul-bridge doctor` looks closer.",
+}
+
+
 class SoulError(Exception):
-    """Something the caller has to know: `kind` (a key of EXIT_CODES), `rule` ("" if none), `message`, `advice`."""
+    """Something the caller has to know: `kind` (a key of EXIT_CODES), `rule` ("" if none), `message`, `advice`.
+
+    Without advice of its own an error has the usual one of its kind.
+    """
 
     kind = "internal"
 
@@ -32,7 +48,7 @@ class SoulError(Exception):
         self.message = message
         self.kind = kind or type(self).kind
         self.rule = rule
-        self.advice = advice
+        self.advice = advice or USUAL.get(self.kind, "")
 
     @property
     def exit_code(self) -> int:

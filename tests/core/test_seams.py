@@ -69,3 +69,19 @@ def test_memories_too_large_to_be_read_are_merged_whole() -> None:
     merged = world.merge(base, ours, theirs)
     assert world.applied(ours, merged) == theirs
     assert [(lost.path, lost.side) for lost in merged.lost] == [(path, "ours")]
+
+
+def test_an_error_without_advice_of_its_own_has_the_usual_one_of_its_kind() -> None:
+    """Nobody is left without what is safe and what to type; what a person typed wrong says so at its place."""
+    for kind in errors.EXIT_CODES.keys() - {
+        "usage",
+        "config",
+        "identity",
+        "rewritten",
+        "not-a-soul",
+        "auth",
+        "hostkey",
+        "lease",
+    }:
+        assert "`soul-bridge " in errors.SoulError("no", kind=kind).advice
+    assert errors.Transient("no", advice="wait").advice == "wait"
