@@ -3,6 +3,7 @@
 .DEFAULT_GOAL := help
 
 SECONDS ?= 60
+ROUNDS ?= 10
 # Many tests wait for daemons, servers and quiet files, so a few at once take half the time; JOBS=0 runs one by one.
 JOBS ?= 3
 VENV := .venv/installed
@@ -14,6 +15,8 @@ help:
 	@echo "make simulate SECONDS=60  random schedules of many bodies; a failure prints the seed that replays it"
 	@echo "make dist                 the source distribution and the wheel, in dist/"
 	@echo "make deb                  the Debian package, in dist/"
+	@echo "make torture ROUNDS=10    kills, cuts and starves the real program by the hundred, for half an hour or a night"
+	@echo "make faults               lays deliberate faults into copies of the program; the tests have to notice each"
 	@echo "make format               lay out the code"
 	@echo "make venv                 the virtual environment that all of these use, .venv"
 
@@ -30,6 +33,13 @@ test: $(VENV)
 
 check: $(VENV)
 	@scripts/check
+
+.PHONY: torture faults
+torture: $(VENV)
+	@scripts/torture $(ROUNDS)
+
+faults: $(VENV)
+	@nice -n 19 .venv/bin/python -m tests.faults $(if $(ONLY),--only '$(ONLY)') $(if $(WRITE),--write)
 
 simulate: $(VENV)
 	@.venv/bin/python -m tests.simulation --seconds $(SECONDS)

@@ -137,7 +137,7 @@ def holds(place: Path, number: int, wrote: set[bytes]) -> None:
 
 @pytest.mark.parametrize("in_steps", [False, True], ids=["exchange", "steps"])
 @pytest.mark.parametrize("writer", [appends, appends_slowly, truncates, renames_over, holds])
-def test_no_byte_a_writer_wrote_is_lost(writer: Writer, in_steps: bool, tmp_path: Path) -> None:
+def test_no_byte_a_writer_wrote_is_lost(writer: Writer, in_steps: bool, tmp_path: Path, torture: int) -> None:
     """GUARD-4."""
     world = RealWorld(tmp_path, in_steps)
     world.write(PATH, b"first\n")
@@ -159,7 +159,7 @@ def test_no_byte_a_writer_wrote_is_lost(writer: Writer, in_steps: bool, tmp_path
 
     thread = threading.Thread(target=write)
     thread.start()
-    until = time.monotonic() + SECONDS
+    until = time.monotonic() + SECONDS * torture
     while time.monotonic() < until:
         daemon.turn()
         time.sleep(0.001)

@@ -70,15 +70,15 @@ def pair(found: Callable[..., Fleet]) -> Fleet:
     return fleet
 
 
-def test_a_daemon_that_is_killed_at_any_instant_loses_nothing(pair: Fleet) -> None:
+def test_a_daemon_that_is_killed_at_any_instant_loses_nothing(pair: Fleet, torture: int) -> None:
     """GUARD-4, REPO-3: kill -9 under load, start again, same result."""
     victim, other = pair.bodies["victim"], pair.bodies["other"]
     chance = random.Random(SEED)
-    end = time.monotonic() + LONGEST_STORY
+    end = time.monotonic() + LONGEST_STORY * torture
     killed = 0
     other.start()
     with Agent(victim, 0.1) as here, Agent(other, 0.4) as there:
-        while killed < ROUNDS and time.monotonic() < end:
+        while killed < ROUNDS * torture and time.monotonic() < end:
             victim.start(ready=chance.random() < 0.5)
             time.sleep(chance.random() * 1.2)
             assert victim.daemon is not None
@@ -91,7 +91,7 @@ def test_a_daemon_that_is_killed_at_any_instant_loses_nothing(pair: Fleet) -> No
                 assert victim.sync()["outcome"] in ("ok", "moved"), "the next pass completes"
     assert killed >= 5
     victim.start()
-    pair.settled(60)
+    pair.settled(60 * torture)
     pair.agree()
     fsck(pair.bare)
     for body in (victim, other):
@@ -116,7 +116,7 @@ def _has(agent: Agent, body: Body) -> None:
         assert body.read(path) == content, path
 
 
-def test_a_pass_that_is_killed_at_any_instant_is_finished_by_the_next(pair: Fleet) -> None:
+def test_a_pass_that_is_killed_at_any_instant_is_finished_by_the_next(pair: Fleet, torture: int) -> None:
     """GUARD-4: the same for one-shot passes, killed at eight instants from start to end."""
     victim, other = pair.bodies["victim"], pair.bodies["other"]
     chance = random.Random(SEED + 1)
@@ -124,7 +124,7 @@ def test_a_pass_that_is_killed_at_any_instant_is_finished_by_the_next(pair: Flee
     victim.run("sync", SOUL_BRIDGE_LOG="info")
     length = time.monotonic() - began
     written: list[str] = []
-    for number in range(8):
+    for number in range(8 * torture):
         for body in (victim, other):
             body.append("memories/append.md", f"§\npass {body.name} {number}\n")
             written.append(f"pass {body.name} {number}")
@@ -136,7 +136,7 @@ def test_a_pass_that_is_killed_at_any_instant_is_finished_by_the_next(pair: Flee
     pair.converge()
     files = pair.agree()
     assert set(written) <= set(victim.entries("memories/append.md"))
-    assert all(files[f"notes/{number}.md"] == f"# {number}\n".encode() for number in range(8))
+    assert all(files[f"notes/{number}.md"] == f"# {number}\n".encode() for number in range(8 * torture))
 
 
 def _killed_after(body: Body, seconds: float) -> None:

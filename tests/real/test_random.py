@@ -89,7 +89,11 @@ class Story:
             assert body.run("sync", "--json").code in (0, 5)
 
 
-@pytest.mark.parametrize("seed", range(3))
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A few stories, or many."""
+    metafunc.parametrize("seed", range(3 * metafunc.config.getoption("--torture")))
+
+
 def test_bodies_that_do_anything_in_any_order_agree_and_lose_nothing(near: Fleet, seed: int) -> None:
     """MERGE-2, MERGE-6, MERGE-11, REPO-3, REPO-7: equal trees, one root, every entry and every version is somewhere."""
     for name in ("laptop", "server", "phone"):
