@@ -33,7 +33,7 @@ def room_of(module: Path) -> str:
 
 
 def proofs() -> str:
-    """Everything that could name a rule because it proves it: tests (these gates and the faults excepted) and vectors."""
+    """Everything that could name a rule because it proves it: tests (gates and faults excepted) and vectors."""
     pages = [page for page in (ROOT / "tests").rglob("*.py") if page.parent.name not in ("house", "faults")]
     return "\n".join(page.read_text() for page in [*pages, *(ROOT / "spec" / "vectors").glob("*.json")])
 
