@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
 import subprocess
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +20,10 @@ LONGEST = 80.0  # seconds that one command may take, whatever it meets
 
 
 class Bounded(Body):
-    """A body that is killed rather than let grow; `slowest`: seconds of its slowest command so far."""
+    """A body that is killed rather than let grow; `slowest`: seconds of its slowest command so far.
+
+    `within` bounds it just as much, only that what it would be killed for is then an error of its own.
+    """
 
     slowest: float = 0.0
     memory: int = MEMORY
@@ -33,6 +39,10 @@ class Bounded(Body):
         assert "Traceback" not in done.out + done.err, done.err
         assert not (self.home / "state" / "errors.log").exists(), (self.home / "state" / "errors.log").read_text()
         return done
+
+    def _run_within(self, words: tuple[str, ...], **environment: str) -> Done:
+        with at_most(self.memory):
+            return super()._run_within(words, **environment)
 
     def held(self) -> dict[str, str]:
         """Rule by held path, as `status` tells it."""
@@ -52,7 +62,7 @@ class Ground(Fleet):
         return Forge(self.bare)
 
     def body(self, name: str, *, authorized: bool = True, init: bool = True, **settings: str) -> Bounded:
-        body = Bounded(name, self.root / name, self.server.address(self.repository), self.agent)
+        body = Bounded(name, self.root / name, self.server.address(self.repository), self.agent, within=self.within)
         body.home.mkdir()
         self.bodies[name] = body
         line = body.make_key()
@@ -80,6 +90,18 @@ class Ground(Fleet):
     def _contents(self) -> dict[Path, bytes]:
         files = [path for place in self.places for path in (place, *place.rglob("*"))]
         return {path: path.read_bytes() if path.is_file() else b"" for path in files}
+
+
+@contextlib.contextmanager
+def at_most(more: int) -> Iterator[None]:
+    """So many KiB of address space may this process grow meanwhile, and so many more than it each of its children."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    before, hardest = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + more * 1024, hardest))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (before, hardest))
 
 
 def below(place: Path) -> list[str]:

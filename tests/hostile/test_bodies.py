@@ -24,6 +24,7 @@ SEPARATORS = 1_000_000
 def ground(found: Callable[[], Ground]) -> Ground:
     """One repository for all of these tests: what one commits stays in the history of the next."""
     made = found()
+    made.within = True
     made.body("laptop")
     return made
 

@@ -15,6 +15,7 @@ from tests.hostile.bounded import Bounded, Ground, below
 from tests.hostile.forge import Forge, Row
 
 AGENT_WROTE = "- written while it arrived\n"
+MANY = 20_000  # links in one folder: were each looked at for each, it would take minutes
 LONG = "n" * 255
 ACCENT = ("café.md", "cafe\u0301.md")  # composed and decomposed
 DEEP = "/".join(["e"] * 200) + "/f"
@@ -184,6 +185,7 @@ class Story:
 def story(found: Callable[[], Ground], tmp_path_factory: pytest.TempPathFactory) -> Story:
     """The commit arrives at one body while its agent writes, and at another that joins."""
     ground = found()
+    ground.within = True
     outside, canary = tmp_path_factory.mktemp("outside"), tmp_path_factory.mktemp("canary") / "owned"
     (outside / "kept").write_text("kept\n")
     canary.write_text(f"#!/bin/sh\ntouch {outside}/executed\n")
@@ -265,18 +267,18 @@ def test_no_name_steers_the_terminal(story: Story) -> None:
             assert not [letter for letter in said.out + said.err if letter in "\x1b\x07\x9b\x7f\u202e\t"], words
 
 
-def test_a_folder_of_a_hundred_thousand_entries_costs_what_its_size_costs(ground: Ground) -> None:
+def test_a_folder_of_twenty_thousand_entries_costs_what_its_size_costs(ground: Ground) -> None:
     """TREE-6: each is listed, none is created; the next pass does not pay for them again."""
     body = ground.body("laptop")
     link = ground.forge.blob("/etc/passwd")
-    many = ground.forge.tree([("120000", b"l%06d" % number, link) for number in range(100_000)])
+    many = ground.forge.tree([("120000", b"l%06d" % number, link) for number in range(MANY)])
     ground.forge.add(("40000", b"many", many), ("100644", b"fine.md", ground.forge.blob("fine\n")))
     body.write("notes/mine.md", "# mine\n")
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert body.run("sync").code == 0
     now = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert now.ru_utime - used.ru_utime < 40 and now.ru_maxrss <= max(used.ru_maxrss, 600 * 1024)
+    assert now.ru_utime - used.ru_utime < 10 and now.ru_maxrss <= max(used.ru_maxrss, 300 * 1024)
     assert body.read("fine.md") == "fine\n" and not (body.soul / "many").exists()
     assert ground.forge.tip() == body.tip()
     document = json.loads((body.state / "status.json").read_bytes())
-    assert len(document["held"]) == 100_000
+    assert len(document["held"]) == MANY

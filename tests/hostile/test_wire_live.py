@@ -140,7 +140,8 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScriptedHost]:
 @pytest.fixture(scope="module")
 def body(host: ScriptedHost, tmp_path_factory: pytest.TempPathFactory) -> Bounded:
     host.create("kaoru.soul.git")
-    return Ground(host, tmp_path_factory.mktemp("wire"), "kaoru.soul.git").body("laptop", settle="10ms")
+    ground = Ground(host, tmp_path_factory.mktemp("wire"), "kaoru.soul.git", within=True)
+    return ground.body("laptop", settle="10ms")
 
 
 @pytest.fixture(autouse=True)

@@ -181,18 +181,19 @@ class Body:
 
     def run(self, *words: str, stdin: int | str = subprocess.DEVNULL, **environment: str) -> Done:
         """Call the program as a person does: a process, or, `within`, the same call without starting Python."""
-        if self.within and not environment and stdin == subprocess.DEVNULL and _in_main_thread():
-            return self._run_within(words)
+        read = environment.keys() <= {"SOUL_BRIDGE_LOG"}  # what else there is, only a process obeys
+        if self.within and read and stdin == subprocess.DEVNULL and _in_main_thread():
+            return self._run_within(words, **environment)
         given = {"input": stdin} if isinstance(stdin, str) else {"stdin": stdin}
         done = subprocess.run(
             self.command(*words), env=self.env(**environment), capture_output=True, text=True, timeout=90, **given
         )
         return Done(words, done.returncode, done.stdout, done.stderr)
 
-    def _run_within(self, words: tuple[str, ...]) -> Done:
+    def _run_within(self, words: tuple[str, ...], **environment: str) -> Done:
         out, err = io.StringIO(), io.StringIO()
         try:
-            code = cli.run(words, config.locate(self.env()), out, err)
+            code = cli.run(words, config.locate(self.env(**environment)), out, err)
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 0
         return Done(words, code, out.getvalue(), err.getvalue())
