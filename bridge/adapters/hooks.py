@@ -39,53 +39,37 @@ Start = Callable[[Sequence[str], bytes], Child]
 Tell = Callable[[str], None]
 
 
-class Hooks:
-    """The port `Facts` that also runs programs. start: starts one with these bytes on its standard input.
+class Programs:
+    """Runs programs one after the other, in a thread of its own. start: starts one with these bytes on its input.
 
-    tell: hears in words of a hook that fails, once until it succeeds again. about: what every event says besides.
-    failures, left_out: how often, by name.
+    tell: hears in words of one that fails, once until it succeeds again. failures, left_out: how often, by name.
     """
 
-    def __init__(
-        self,
-        facts: Facts,
-        commands: Mapping[str, Sequence[str]],
-        start: Start,
-        clock: Clock,
-        tell: Tell,
-        about: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
+    def __init__(self, start: Start, tell: Tell, kind: str) -> None:
         self.failures: dict[str, int] = {}
         self.left_out: dict[str, int] = {}
         self.longest = LONGEST
-        self._facts = facts
-        self._commands = commands
         self._start = start
-        self._clock = clock
         self._tell = tell
-        self._about = about
-        self._pass: str | None = None
-        self._brought = self._unsent = False
+        self._kind = kind
         self._failing: set[str] = set()
-        self._waiting: queue.Queue[tuple[str, bytes] | None] = queue.Queue(WAITING)
+        self._waiting: queue.Queue[tuple[str, Sequence[str], bytes] | None] = queue.Queue(WAITING)
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def bind_pass(self, id: str | None) -> None:
-        """As the port says."""
-        self._pass = id
-        self._facts.bind_pass(id)
-
-    def record(self, event: str, **fields: Any) -> None:
-        """As the port says."""
-        self._facts.record(event, **fields)
-        self._offer(event, fields)
-        self._brought |= event in BROUGHT
-        # What was recorded may be pushed by a later pass: it rests at the remote only then.
-        self._unsent = (self._unsent or event == "commit.recorded") and event != "remote.pushed"
-        if event == "pass.finished" and fields.get("outcome") == "ok" and self._brought and not self._unsent:
-            self._brought = False
-            self._offer(SYNCED, fields)
+    def offer(self, name: str, command: Sequence[str], told: Mapping[str, Any]) -> None:
+        """Put a program and the JSON that it is given into the queue. Never raises and never waits."""
+        if self._ended.is_set():
+            return
+        content = json.dumps(told, ensure_ascii=True, default=str).encode() + b"\n"
+        try:
+            self._waiting.put_nowait((name, command, content))
+        except queue.Full:
+            self.left_out[name] = self.left_out.get(name, 0) + 1
+            return
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name=self._kind, daemon=True)
+            self._thread.start()
 
     def close(self, patience: float = LONGEST) -> None:
         """Let what waits run for so many seconds at most, then end it. Never raises."""
@@ -98,36 +82,22 @@ class Hooks:
         self._ended.set()
         thread.join(GRACE + 1.0)
 
-    def _offer(self, event: str, fields: Mapping[str, Any]) -> None:
-        """Put an event into the queue of its program. Never raises and never waits."""
-        if event not in self._commands or self._ended.is_set():
-            return
-        told = {"at": iso(self._clock.now()), "event": event, **self._about, "pass": self._pass, **fields}
-        try:
-            self._waiting.put_nowait((event, json.dumps(told, ensure_ascii=True, default=str).encode() + b"\n"))
-        except queue.Full:
-            self.left_out[event] = self.left_out.get(event, 0) + 1
-            return
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="hooks", daemon=True)
-            self._thread.start()
-
     def _work(self) -> None:
         while (item := self._waiting.get()) is not None and not self._ended.is_set():
-            event, content = item
-            why = self._run(event, content)
+            name, command, content = item
+            why = self._run(command, content)
             if why is None:
-                self._failing.discard(event)
+                self._failing.discard(name)
                 continue
-            self.failures[event] = self.failures.get(event, 0) + 1
-            if event not in self._failing:
-                self._failing.add(event)
-                self._tell(f"the hook {event} ({self._commands[event][0]}) {why}; passes go on")
+            self.failures[name] = self.failures.get(name, 0) + 1
+            if name not in self._failing:
+                self._failing.add(name)
+                self._tell(f"the {self._kind} {name} ({command[0]}) {why}; passes go on")
 
-    def _run(self, event: str, content: bytes) -> str | None:
+    def _run(self, command: Sequence[str], content: bytes) -> str | None:
         """Run one program to its end; what went wrong, None when nothing did."""
         try:
-            child = self._start(self._commands[event], content)
+            child = self._start(command, content)
         except (SoulError, OSError) as error:
             return f"could not be started: {error}"
         left = self.longest
@@ -139,3 +109,45 @@ class Hooks:
         if code is None:
             return f"did not end within {self.longest:g} s and was stopped"
         return None if end == 0 else f"ended with exit code {end}"
+
+
+class Hooks(Programs):
+    """The port `Facts` that also runs programs. commands: by event. about: what every event says besides."""
+
+    def __init__(
+        self,
+        facts: Facts,
+        commands: Mapping[str, Sequence[str]],
+        start: Start,
+        clock: Clock,
+        tell: Tell,
+        about: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        super().__init__(start, tell, "hook")
+        self._facts = facts
+        self._commands = commands
+        self._clock = clock
+        self._about = about
+        self._pass: str | None = None
+        self._brought = self._unsent = False
+
+    def bind_pass(self, id: str | None) -> None:
+        """As the port says."""
+        self._pass = id
+        self._facts.bind_pass(id)
+
+    def record(self, event: str, **fields: Any) -> None:
+        """As the port says."""
+        self._facts.record(event, **fields)
+        self._hear(event, fields)
+        self._brought |= event in BROUGHT
+        # What was recorded may be pushed by a later pass: it rests at the remote only then.
+        self._unsent = (self._unsent or event == "commit.recorded") and event != "remote.pushed"
+        if event == "pass.finished" and fields.get("outcome") == "ok" and self._brought and not self._unsent:
+            self._brought = False
+            self._hear(SYNCED, fields)
+
+    def _hear(self, event: str, fields: Mapping[str, Any]) -> None:
+        if event in self._commands:
+            told = {"at": iso(self._clock.now()), "event": event, **self._about, "pass": self._pass, **fields}
+            self.offer(event, self._commands[event], told)

@@ -52,6 +52,7 @@ class Reporter:
             ignored=soul.ignored,
             warnings=life.warnings,
             last_verified=iso(life.verified),
+            attention=(self.before or {}).get("attention") or (),
             **{**self._of_history(soul), "lease": _lease(soul)},
         )
 

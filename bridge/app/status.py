@@ -172,16 +172,16 @@ def _standing(document: Mapping[str, Any], now: float) -> str:
     if (last := document.get("last_pass")) and last["outcome"] == "waiting":
         return str(last["sentence"])
     problem, ahead, behind = document.get("problem"), document["ahead"], document["behind"]
-    cause = f": {_CAUSES.get(problem['kind'], problem['kind'])}" if problem else ""
+    why = f": {cause(problem['kind'])}" if problem else ""
     since = f" since {moment(problem['since'], now)}" if problem and problem.get("since") else ""
     waiting = _count(len(document["pending"]), "path") + " not recorded yet" if document["pending"] else ""
     held = len({item["path"] for item in document["held"]} - set(document["pending"]))
     apart = f"{_count(held, 'path')} held" if held else ""
     more = "".join(f"; {words}" for words in (waiting, apart) if words)
     if ahead:
-        return f"{_count(ahead, 'commit')} not pushed{since or ' yet'}{cause}{more}"
+        return f"{_count(ahead, 'commit')} not pushed{since or ' yet'}{why}{more}"
     if problem:
-        return f"not in sync{since}{cause}{more}"
+        return f"not in sync{since}{why}{more}"
     if document.get("remote_tip") is None:
         return f"the remote has not answered yet: nothing is known about it{more}"
     if document.get("last_pull") is None:
@@ -223,6 +223,11 @@ def _row(name: str, words: str) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def cause(kind: str) -> str:
+    """A kind of problem in a few words."""
+    return _CAUSES.get(kind, kind)
 
 
 def ago(at: str | None, now: float) -> str:

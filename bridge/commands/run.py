@@ -19,7 +19,7 @@ from bridge.adapters.notify import Notifier
 from bridge.adapters.tree import prepare_process
 from bridge.adapters.watch import Watch
 from bridge.app import freezing, pause, status
-from bridge.app.daemon import Daemon, Ear
+from bridge.app.daemon import Daemon
 from bridge.app.inbox import Inbox
 from bridge.app.keeping import Beat, NotedFacts, NotedRemote, Setback
 from bridge.app.life import Life
@@ -27,10 +27,11 @@ from bridge.app.nightly import Nightly
 from bridge.app.reads import Reads
 from bridge.app.reporting import KINDS, Reporter, resumed
 from bridge.app.soul import Soul
-from bridge.app.telling import Once, Telling, sameness
+from bridge.app.telling import Once, sameness
 from bridge.app.tending import Asked, Outside, Tender
 from bridge.commands import consolidating, wiring
 from bridge.commands.context import Context
+from bridge.commands.outlets import Outlet, Outlets
 from bridge.core.errors import SoulError, Transient, Unusable
 from bridge.core.instants import iso
 
@@ -45,6 +46,7 @@ class Running:
     daemon: Daemon
     server: control.Server
     beat: Beat
+    outlet: Outlet
     nightly: Nightly | None = None
 
     def stop(self) -> None:
@@ -73,6 +75,7 @@ class Running:
         for request in self.daemon.inbox.take(0).requests:
             request.finish(error=Transient("the daemon ended before it did this", kind="busy", advice="try again"))
         self.opened.close()
+        self.outlet.close()
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
@@ -100,12 +103,16 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         threading.Thread(target=child.bury, name="burying", daemon=True).start()
     log = context.log()
     context = replace(context, heard=lambda words: log.warning("notice", sentence=words))
+    outlets = Outlets.of(context, log)
     outside = Outside(
-        configured, lambda settings: _one(settings, context, log), _telling(context, log), context.clock, Notifier(),
-        monotonic_microseconds, log,
+        configured, lambda settings: _one(settings, context, outlets), _telling(context, outlets), context.clock,
+        Notifier(), monotonic_microseconds, log,
     )  # fmt: skip
     log.info("started", pid=os.getpid())
-    Tender(outside, asked).run()
+    try:
+        Tender(outside, asked).run()
+    finally:
+        outlets.close()
     log.info("stopped")
     return 0
 
@@ -128,9 +135,9 @@ def _configured(arguments: argparse.Namespace, context: Context) -> Callable[[],
     return configured
 
 
-def _telling(context: Context, log: Any) -> Callable[[Setback], None]:
+def _telling(context: Context, outlets: Outlets) -> Callable[[Setback], None]:
     """What logs that a soul does not live, once for the same reason, and puts it into its `status`."""
-    once = Once()
+    once, log = Once(), outlets.log
 
     def tell(setback: Setback) -> None:
         error, wait = setback.error, setback.wait
@@ -143,12 +150,12 @@ def _telling(context: Context, log: Any) -> Callable[[Setback], None]:
         else:
             say("failed", problem=repr(error), exc_info=error, **told)
         if getattr(error, "kind", "") != "busy":  # then the status is another daemon's
-            _note(context, setback)
+            _note(context, setback, outlets)
 
     return tell
 
 
-def _note(context: Context, setback: Setback) -> None:
+def _note(context: Context, setback: Setback, outlets: Outlets) -> None:
     path, now = context.places.status_file(setback.agent), context.clock.now()
     document = status.read(path)
     if document is None:
@@ -167,7 +174,8 @@ def _note(context: Context, setback: Setback) -> None:
         "next_try": None if wait is None else iso(now + wait),
         "times": 1 + (before.get("times", 0) if same else 0),
     }
-    status.write(path, {**document, "state": "refused" if wait is None else "waiting", "problem": problem})
+    document = {**document, "state": "refused" if wait is None else "waiting", "problem": problem}
+    status.write(path, outlets.look(setback.agent, document))
 
 
 def start(all_settings: list[config.Settings], context: Context) -> list[Running]:
@@ -196,19 +204,23 @@ def stop(souls: list[Running]) -> None:
         soul.close()
 
 
-def _one(settings: config.Settings, context: Context, log: Any = None) -> Running:
-    """One soul, open. log: where its daemon tells what it does; None for one that lives for a test or a demo, quietly
-    and without its schedule."""
+def _one(settings: config.Settings, context: Context, outlets: Outlets | None = None) -> Running:
+    """One soul, open. outlets: where it is told of; None for one that lives for a test or a demo, quietly and without
+    its schedule."""
     places = context.places
     lock = wiring.lock_of(settings, places)
     lock.acquire()
     let_go = lock.release
     try:
+        if outlets is not None:
+            outlets.watch(settings)
         opened = wiring.open_soul(settings, context, lock)
         let_go = opened.close
         soul, beat = opened.soul, Beat(context.clock)
         facts = NotedFacts(soul.facts, beat)
         soul.remote, soul.facts = NotedRemote(soul.remote, beat), facts
+        outlet = Outlet() if outlets is None else outlets.open(settings, lambda: facts.pass_id)
+        let_go = _one_after_another(outlet.close, let_go)
         freezing.tend(soul)
         inbox = Inbox()
         state = places.state_dir(settings.agent)
@@ -219,24 +231,19 @@ def _one(settings: config.Settings, context: Context, log: Any = None) -> Runnin
             Watch(settings.soul, inbox.hint, opened.reads.closed),
             inbox,
             settings.poll,
-            _report(reporter, state, opened.reads),
+            _report(reporter, state, opened.reads, outlet),
             lambda: pause.is_paused(state),
-            _ears(settings, facts, log),
+            outlet.ears,
         )
         server = control.Server(places.control_socket(settings.agent), _answer(inbox, soul), lock)
         server.start()
         let_go = _one_after_another(server.close, let_go)
         # After the server: a run that was missed begins at once, and asks this daemon.
-        nightly = consolidating.nightly(settings, context) if settings.consolidation and log is not None else None
+        nightly = consolidating.nightly(settings, context) if settings.consolidation and outlets is not None else None
     except BaseException:
         let_go()
         raise
-    return Running(opened, daemon, server, beat, nightly)
-
-
-def _ears(settings: config.Settings, facts: NotedFacts, log: Any) -> list[Ear]:
-    about = {"agent": settings.agent, "body": settings.body}
-    return [] if log is None else [Telling(log, about, lambda: facts.pass_id)]
+    return Running(opened, daemon, server, beat, outlet, nightly)
 
 
 def _one_after_another(*ends: Callable[[], None]) -> Callable[[], None]:
@@ -247,10 +254,10 @@ def _one_after_another(*ends: Callable[[], None]) -> Callable[[], None]:
     return end
 
 
-def _report(reporter: Reporter, state: Path, reads: Reads) -> Callable[[Life], None]:
+def _report(reporter: Reporter, state: Path, reads: Reads, outlet: Outlet) -> Callable[[Life], None]:
     def report(life: Life) -> None:
         reads.watching(life.last is not None and life.sighted)
-        status.write(state / "status.json", reporter.document(life))
+        status.write(state / "status.json", outlet.tell(reporter.document(life)))
         wiring.note_materialised(life.soul, state)
 
     return report

@@ -117,17 +117,25 @@ def _facts(settings: config.Settings, context: Context) -> tuple[ports.Facts, Ca
     if not settings.hooks:
         return events, lambda: None
 
+    told = {"agent": settings.agent, "body": settings.body}
+    found = hooks.Hooks(
+        events, settings.hooks, fed(settings.soul), context.clock, lambda words: context.say(words), told
+    )
+    return found, lambda: found.close(HOOKS_END)
+
+
+def fed(directory: Path) -> hooks.Start:
+    """What starts a person's program in a directory, with bytes to read."""
+
     def start(command: Sequence[str], content: bytes) -> child.Child:
         descriptor = child.fed(content)
         try:
             # What it prints is no answer of ours.
-            return child.start(command, settings.soul, child.environment(), stdin=descriptor, stdout=2)
+            return child.start(command, directory, child.environment(), stdin=descriptor, stdout=2)
         finally:
             os.close(descriptor)
 
-    told = {"agent": settings.agent, "body": settings.body}
-    found = hooks.Hooks(events, settings.hooks, start, context.clock, lambda words: context.say(words), told)
-    return found, lambda: found.close(HOOKS_END)
+    return start
 
 
 def _closing(soul: Soul, seen: Seen, repo: Repo, lock: Lock, end_hooks: Callable[[], None]) -> Callable[[], None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from bridge.adapters import config
-from bridge.adapters.config import Consolidation, Places, Settings
+from bridge.adapters.config import Consolidation, Metrics, Places, Settings
 from bridge.adapters.config.settings import duration, octets, seconds, size
 from bridge.core.errors import Unusable
 
@@ -313,3 +314,64 @@ def test_the_schema_is_a_schema_and_names_every_setting() -> None:
     schema = _schema()
     Draft202012Validator.check_schema(schema)
     assert set(schema["properties"]) == set(Settings.__dataclass_fields__)
+
+
+@pytest.mark.parametrize(
+    ("listen", "found"),
+    [("127.0.0.1:9464", ("127.0.0.1", 9464)), ("localhost:80", ("127.0.0.1", 80)), ('"[::1]:9464"', ("::1", 9464)),
+     ("127.8.9.1:65535", ("127.8.9.1", 65535))],
+)  # fmt: skip
+def test_numbers_are_answered_on_loopback(places: Places, listen: str, found: tuple[str, int]) -> None:
+    write(places, LEAST + f"metrics: {{listen: {listen}, file: ~/k.prom}}\n")
+    assert config.load(places, "kaoru").metrics == Metrics(found, Path("/home/kaoru/k.prom"))
+
+
+@pytest.mark.parametrize(
+    ("metrics", "said"),
+    [
+        (
+            "listen: 0.0.0.0:9464",
+            "other machines could ask there, and they get nothing but by the key of a body (AUTH-4)",
+        ),
+        ("listen: 10.0.0.1:9464", "(AUTH-4): write 127.0.0.1"),
+        ('listen: "[::]:9464"', "(AUTH-4): write 127.0.0.1"),
+        ('listen: "[2001:db8::1]:9464"', "(AUTH-4): write 127.0.0.1"),
+        ("listen: example.org:9464", "metrics.listen is 'example.org:9464': write 127.0.0.1 or [::1] and a port"),
+        ('listen: "9464"', "write 127.0.0.1 or [::1] and a port, such as 127.0.0.1:9464"),
+        ("listen: 127.0.0.1", "write 127.0.0.1 or [::1] and a port"),
+        ("listen: 127.0.0.1:0", "the port is a number from 1 to 65535"),
+        ("listen: 127.0.0.1:65536", "the port is a number from 1 to 65535"),
+        ("listen: 127.0.0.1:x", "the port is a number from 1 to 65535"),
+        ("file: /var/lib/x/soul.txt", "write an absolute path, or one that begins with ~/, which ends in .prom"),
+        ("file: soul.prom", "write an absolute path"),
+        ("file: /var/lib/.prom", "write an absolute path"),
+        ("file: /souls/k/notes/x.prom", "inside the soul it would be published (CONTENT-2)"),
+        ("file: /souls/x/../k/x.prom", "inside the soul it would be published (CONTENT-2)"),
+        ("listen: [a]", "metrics.listen is not right: write one text"),
+        ("port: 9464", "unknown key port in metrics"),
+    ],
+)
+def test_numbers_for_other_machines_or_for_the_soul_are_refused_in_words(
+    places: Places, metrics: str, said: str
+) -> None:
+    assert [words for words in problems(places, LEAST + f"metrics:\n  {metrics}\n") if said in words]
+
+
+def test_who_is_told_is_the_desktop_or_a_program(places: Places) -> None:
+    for text, found in (("desktop", "desktop"), ("[my-program, told]", ("my-program", "told")), ("", ())):
+        write(places, LEAST + f"notify: {text}\n")
+        assert config.load(places, "kaoru").notify == found
+    for text in ("phone", "[]", "{a: b}"):
+        said = problems(places, LEAST + f"notify: {text}\n")
+        assert "write desktop, or a list of words, such as [my-program, told]" in said[0]
+
+
+def test_where_numbers_and_notices_go_is_saved_and_read_back(places: Places) -> None:
+    write(places, LEAST)
+    plain = config.load(places, "kaoru")
+    assert "# notify: desktop" in config.save(places, plain).read_text()
+    for metrics in (Metrics(("::1", 9464), Path("/x y/k.prom")), Metrics(None, Path("/home/kaoru/k.prom")), None):
+        for notify in ("desktop", ("desktop",), ("say", "no: #1"), ()):
+            settings = replace(plain, metrics=metrics, notify=notify)
+            config.save(places, settings)
+            assert config.load(places, "kaoru") == settings == config.load_to_read(places, "kaoru")

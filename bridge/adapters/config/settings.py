@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import ipaddress
 import json
 import os
 import re
@@ -40,11 +41,20 @@ class Consolidation:
 
 
 @dataclass(frozen=True)
+class Metrics:
+    """Where numbers are to be found: a loopback address and port, a file; None for either."""
+
+    listen: tuple[str, int] | None = None
+    file: Path | None = None
+
+
+@dataclass(frozen=True)
 class Settings:
     """One soul on this body. Durations are seconds, `hold_back_over` is bytes, paths are absolute.
 
     transport: "session" (paramiko) or "git" (the git and
-    ssh programs). hooks: by "synced" or the name of an event, the words of a command.
+    ssh programs). hooks: by "synced" or the name of an event, the words of a command. notify: "desktop", the words of
+    a command, or nothing.
     """
 
     agent: str
@@ -60,6 +70,8 @@ class Settings:
     transport: str = "session"
     consolidation: Consolidation | None = None
     hooks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    metrics: Metrics | None = None
+    notify: str | tuple[str, ...] = ()
 
 
 def agents(places: Places) -> list[str]:
@@ -83,7 +95,9 @@ def load(places: Places, agent: str) -> Settings:
             problems.append((1, 1, "keys and values are expected here, such as agent: kaoru"))
     else:
         problems += _against_schema(document)
-        problems += _beyond_schema(document, agent, {place[:2] for place in problems})
+        reported = {place[:2] for place in problems}
+        problems += _beyond_schema(document, agent, reported)
+        problems += [problem for problem in _of_metrics(document, places) if problem[:2] not in reported]
     if problems:
         lines = [f"{path}:{line}:{column}: {words}" for line, column, words in sorted(set(problems))]
         count = "one problem" if len(lines) == 1 else f"{len(lines)} problems"
@@ -205,6 +219,42 @@ def _beyond_schema(document: Document, agent: str, reported: set[tuple[int, int]
     return [(*document.place(path), words) for path, words in found]
 
 
+def _of_metrics(document: Document, places: Places) -> list[tuple[int, int, str]]:
+    """What a schema cannot say of where numbers go."""
+    given = document.value.get("metrics")
+    given = given if isinstance(given, dict) else {}
+    found = []
+    if isinstance(text := given.get("listen"), str):
+        try:
+            loopback(text)
+        except ValueError as error:
+            found.append((*document.place(("metrics", "listen")), f"metrics.listen is {text!r}: {error}"))
+    soul, file = document.value.get("soul"), given.get("file")
+    if isinstance(soul, str) and isinstance(file, str):
+        inside = Path(os.path.normpath(places.expand(file))).is_relative_to(os.path.normpath(places.expand(soul)))
+        if inside:
+            words = f"metrics.file is {file!r}: inside the soul it would be published (CONTENT-2)"
+            found.append((*document.place(("metrics", "file")), words))
+    return found
+
+
+def loopback(text: str) -> tuple[str, int]:
+    """Address and port of a text such as "127.0.0.1:9464". Raises ValueError, which says why, for another machine's."""
+    host, _, port = text.rpartition(":")
+    host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    try:
+        here = ipaddress.ip_address("127.0.0.1" if host == "localhost" else host)
+    except ValueError:
+        raise ValueError("write 127.0.0.1 or [::1] and a port, such as 127.0.0.1:9464") from None
+    if not here.is_loopback:
+        raise ValueError(
+            "other machines could ask there, and they get nothing but by the key of a body (AUTH-4): write 127.0.0.1"
+        )
+    if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
+        raise ValueError("the port is a number from 1 to 65535")
+    return str(here), int(port)
+
+
 def seconds(text: str) -> float:
     """A duration such as "500ms" in seconds. Raises ValueError without a known unit."""
     found = re.fullmatch(r"([0-9]+(?:[.][0-9]+)?) ?(ms|s|m|h|d)", text)
@@ -248,6 +298,12 @@ def _settings(value: Mapping[str, Any], places: Places) -> Settings:
     if consolidation:
         schedule = " ".join(consolidation["schedule"].split())
         optional["consolidation"] = Consolidation(schedule, tuple(consolidation["command"]))
+    if metrics := value.get("metrics"):
+        file = metrics.get("file")
+        listen = loopback(metrics["listen"]) if "listen" in metrics else None
+        optional["metrics"] = Metrics(listen, places.expand(file) if file else None)
+    if notify := value.get("notify"):
+        optional["notify"] = notify if isinstance(notify, str) else tuple(notify)
     key = value.get("key")
     own = places.expand(key) if key else places.key_file(value["agent"], value["body"])
     return Settings(

@@ -40,10 +40,10 @@ def text_of(settings: Settings, places: Places) -> str:
     lines.append(_line("hold_back_over", size(held), held == plain.hold_back_over, "larger files stay on this body"))
     session = settings.transport == plain.transport
     lines.append(_line("transport", settings.transport, session, "git: by the git and ssh programs instead"))
-    return "\n".join([*lines, "", *_programs(settings)]) + "\n"
+    return "\n".join([*lines, "", *_programs(settings, places)]) + "\n"
 
 
-def _programs(settings: Settings) -> list[str]:
+def _programs(settings: Settings, places: Places) -> list[str]:
     lines = ["# What consolidates the memories while the lease is held, and when (cron, local time)."]
     if settings.consolidation:
         schedule, command = settings.consolidation.schedule, settings.consolidation.command
@@ -52,8 +52,31 @@ def _programs(settings: Settings) -> list[str]:
         lines += ["# consolidation:", '#   schedule: "0 4 * * *"', "#   command: [my-agent, dream]"]
     lines.append("# Programs to run after something happened; the event is JSON on their standard input.")
     if settings.hooks:
-        return [*lines, "hooks:", *(f"  {name}: {_list(command)}" for name, command in settings.hooks.items())]
-    return [*lines, "# hooks:", '#   synced: [notify-send, "soul synced"]']
+        lines += ["hooks:", *(f"  {name}: {_list(command)}" for name, command in settings.hooks.items())]
+    else:
+        lines += ["# hooks:", '#   synced: [notify-send, "soul synced"]']
+    lines.append("# Told once when a person is wanted, and once when all is well again: desktop, or a program.")
+    if settings.notify:
+        told = settings.notify if isinstance(settings.notify, str) else _list(settings.notify)
+        lines.append(f"notify: {told}")
+    else:
+        lines.append("# notify: desktop")
+    return [*lines, *_metrics(settings, places)]
+
+
+def _metrics(settings: Settings, places: Places) -> list[str]:
+    """Where numbers go."""
+    lines = ["# Numbers for Prometheus: asked for on this machine, or in a file for the node exporter."]
+    metrics = settings.metrics
+    if metrics is None or not (metrics.listen or metrics.file):
+        return [*lines, "# metrics:", "#   listen: 127.0.0.1:9464"]
+    lines.append("metrics:")
+    if metrics.listen:
+        host, port = metrics.listen
+        lines.append(f"  listen: {json.dumps(f'[{host}]:{port}' if ':' in host else f'{host}:{port}')}")
+    if metrics.file:
+        lines.append(f"  file: {_scalar(_short(str(metrics.file), places))}")
+    return lines
 
 
 def _line(key: str, value: str, default: bool, why: str) -> str:

@@ -9,5 +9,6 @@ Rules: AUTH-7.
 """
 
 from bridge.adapters.repo.checkout import Repo
+from bridge.adapters.repo.maintenance import counts
 
-__all__ = ["Repo"]
+__all__ = ["Repo", "counts"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,6 +14,23 @@ from bridge.core import errors
 
 MOST_PACKS = 50  # a look for what is not here costs 2 µs for each pack
 _MEMORY = "64m"
+_TOTAL = 8 + 255 * 4  # where an index says how many objects it has
+
+
+def counts(git_dir: Path) -> tuple[int, int]:
+    """How many objects the repository has, those that lie in two packs counted twice, and how many packs."""
+    objects = packs = 0
+    folder = git_dir / "objects"
+    for index in (folder / "pack").glob("pack-*.idx"):
+        with contextlib.suppress(OSError, struct.error), index.open("rb") as file:
+            file.seek(_TOTAL)
+            objects += struct.unpack(">I", file.read(4))[0]
+            packs += 1
+    with contextlib.suppress(OSError):
+        for loose in os.scandir(folder):
+            if len(loose.name) == 2 and loose.is_dir(follow_symlinks=False):
+                objects += sum(1 for _ in os.scandir(loose.path))
+    return objects, packs
 
 
 def repack(git_dir: Path, refs: Mapping[str, str], *, most: int = MOST_PACKS, deadline: float = 600.0) -> bool:
