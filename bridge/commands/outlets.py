@@ -19,7 +19,7 @@ from bridge.commands import wiring
 from bridge.commands.context import Context
 from bridge.core.instants import iso
 
-PATIENCE = 5.0  # seconds that programs have to come to their end when the daemon ends
+PATIENCE = 2.0  # seconds that programs have to come to their end when the daemon ends
 
 
 @dataclass

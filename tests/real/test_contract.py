@@ -27,7 +27,7 @@ COMMANDS = (
     "lease", "consolidate", "pause", "resume", "accept-host-key", "accept-remote", "validate", "events", "service",
     "demo", "completion",
 )  # fmt: skip
-BEYOND = {"ignored", "warnings"}  # in `status` for people; scripts may not need them
+BEYOND = {"ignored", "warnings", "last_verified", "unpushed_since", "attention"}  # in `status` for people; scripts may not need them
 
 
 @pytest.fixture(scope="module")
