@@ -99,8 +99,15 @@ class Machine:
         return sum(1 for path, found in _walk(root) if stat.S_ISDIR(found.st_mode) and ".git" not in path.parts)
 
     def foreign(self, root: Path) -> list[Path]:
-        """Files and folders at and below a root that belong to another user; a few are enough."""
-        return _some(path for path, found in _walk(root) if found.st_uid != os.geteuid())
+        """Files and folders at and below a root that belong to another user; a few are enough.
+
+        root may ask about a folder that is somebody else's, as the soul of a system service is: then all of it has
+        to be the one's whose folder it is.
+        """
+        owner = os.geteuid()
+        if owner == 0 and root.is_dir():
+            owner = root.stat().st_uid
+        return _some(path for path, found in _walk(root) if found.st_uid != owner)
 
     def closed(self, root: Path) -> list[Path]:
         """Folders at and below a root, and files in them, that may not be read or written; a few are enough.

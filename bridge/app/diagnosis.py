@@ -79,7 +79,8 @@ class Machine(Protocol):
         """How many folders there are to watch."""
 
     def foreign(self, root: Path) -> list[Path]:
-        """Files and folders below a root, and it itself, that belong to another user; a few are enough."""
+        """Files and folders below a root, and it itself, that belong to another user than who asks (when root
+        asks about a folder: than the folder's owner); a few are enough."""
 
     def closed(self, root: Path) -> list[Path]:
         """Folders below a root, and files in them, that may not be read or written; a few are enough."""

@@ -41,11 +41,12 @@ def checkout(patient: Patient) -> Finding:
 
 
 def owner(patient: Patient) -> Finding | None:
-    """Every file of the checkout and the state belongs to whoever runs this."""
+    """Every file of the checkout and the state belongs to whoever runs this, or, when root does, to one owner."""
     for place in (patient.soul, patient.state):
         foreign = patient.machine.foreign(place)
         if foreign:
-            command = f'sudo chown -R "$(id -u):$(id -g)" {_word(place)}'
+            owner = '"$(id -u):$(id -g)"' if place in foreign else f"--reference={_word(place)}"
+            command = f"sudo chown -R {owner} {_word(place)}"
             return fail(f"belongs to another user: {listed(foreign)}", command)
     return ok("everything belongs to this user")
 

@@ -186,6 +186,12 @@ class Keeper:
         if kept is not None:
             kept.daemon.inbox.hint(None)
 
+    @property
+    def problem(self) -> SoulError | None:
+        """What is in the way of its passes, None when nothing is."""
+        kept = self.kept
+        return kept.daemon.life.problem if kept is not None else None
+
     def is_stuck(self, now: float, since: float) -> bool:
         """Whether it hangs, at the boottime `now`. `since`: when the machine last woke up, which excuses what was."""
         step = self._step if self._ending is None else self._ending

@@ -211,8 +211,11 @@ class Tender:
             return f"{agent}: the configuration cannot be used{old}: {unusable.message}"
         if keeper is None or keeper.error is not None:
             return f"{agent}: does not live: {keeper.error if keeper is not None else 'not started'}"
-        last = _last(keeper)
-        return f"{agent}: {last.sentence if last is not None else 'beginning.'}"
+        last, problem = _last(keeper), keeper.problem
+        if last is None:
+            return f"{agent}: beginning."
+        # A pass that did not ask the remote says nothing of what is in the way there; it is in the way all the same.
+        return f"{agent}: {problem.message.rstrip('.') + '.' if problem is not None else last.sentence}"
 
 
 def _last(keeper: Keeper) -> Outcome | None:

@@ -66,7 +66,7 @@ class LiveDaemon:
     """A daemon that lives until it is stopped or fails, and makes no passes."""
 
     def __init__(self, fails: BaseException | None = None) -> None:
-        self.life = SimpleNamespace(last=None, progressed=0.0)
+        self.life = SimpleNamespace(last=None, problem=None, progressed=0.0)
         self.failure: BaseException | None = None
         self.inbox = self
         self.hints: list[str | None] = []
@@ -222,6 +222,18 @@ def test_a_soul_that_does_not_live_is_named_in_the_status_of_the_unit(world: Wor
     world.start().ready()
     world.until(lambda: any("kaoru: does not live: the disk is full" in line for line in world.voice.statuses()))
     assert "mei" in world.lives
+
+
+def test_what_is_in_the_way_is_named_in_the_status_of_the_unit_until_it_is_gone(world: World) -> None:
+    """A pass in between that did not ask the remote has nothing to do, which is not all there is to say."""
+    del world.configured["mei"]
+    world.start().ready()
+    life = world.lives["kaoru"][0].daemon.life
+    life.last = SimpleNamespace(sentence="nothing to do.", outcome="ok", recorded=0, merged=0, written=0, pushed=False)
+    life.problem = Refused("the host key has changed", kind="hostkey")
+    world.until(lambda: world.voice.statuses()[-1:] == ["STATUS=kaoru: the host key has changed."])
+    life.problem = None
+    world.until(lambda: world.voice.statuses()[-1:] == ["STATUS=kaoru: nothing to do."])
 
 
 def test_the_pauses_grow_and_a_long_life_makes_them_short_again() -> None:
