@@ -162,3 +162,23 @@ def test_no_lease_is_taken_on_a_remote_that_was_rewritten() -> None:
         with pytest.raises(Refused, match="rewritten"):
             act(one.soul, {})
     assert server.tip("refs/heads/main") == other
+
+
+def test_a_lease_whose_push_was_lost_on_the_way_is_nobodys() -> None:
+    """LEASE-2: no answer came, and the remote's tip shows that nothing had arrived."""
+    one, two = pair()
+    one.remote.swallows = 1
+    with pytest.raises(Transient):
+        leasing.acquire(one.soul, {})
+    assert one.seen.recall("lease") is None
+    assert leasing.acquire(two.soul, {})["lease"]["mine"] is True
+
+
+def test_a_lease_that_nobody_holds_cannot_be_renewed() -> None:
+    """LEASE-3: whoever renews believes to hold it, and what it did since its lease ran out was not under one."""
+    one, _ = pair()
+    for act in (leasing.renew, leasing.release):
+        with pytest.raises(Refused) as refused:
+            act(one.soul, {})
+        assert refused.value.exit_code == 6
+    assert leasing.show(one.soul, {})["lease"] is None
