@@ -84,7 +84,7 @@ def _work(place: Path, waiting: queue.SimpleQueue[Fault], verdicts: list[Verdict
         try:
             fault = waiting.get_nowait()
         except queue.Empty:
-            return
+            return copy.close()
         try:
             verdict = copy.attempt(fault)
         except (Broken, Stale) as error:

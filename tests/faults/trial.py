@@ -7,12 +7,11 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,6 +41,15 @@ class Copy:
         self._root, self._place = place / "copy", place
         shutil.copytree(ROOT, self._root, symlinks=True, ignore=LEFT_BEHIND)
         self._edits = itertools.count(1)
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "PYTHON"))}
+        self._zygote = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.zygote"],
+            cwd=self._root,
+            env=kept,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
 
     def attempt(self, fault: Fault) -> Verdict:
         """Lay the fault, run its tests. Raises Stale and Broken."""
@@ -75,35 +83,36 @@ class Copy:
         os.utime(path, (moment, moment))
 
     def _run(self, tests: tuple[str, ...]) -> dict[str, str]:
-        heard = self._place / "heard.json"
-        heard.unlink(missing_ok=True)
-        words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "tests.faults.listening"]
+        heard, out = self._place / "heard.json", self._place / "out.txt"
+        words = [
+            "-x",
+            "-q",
+            "-W",
+            "ignore::pytest.PytestAssertRewriteWarning",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:xdist",
+            "-p",
+            "no:cov",
+            "-p",
+            "tests.faults.listening",
+        ]
         words += [f"--timeout={LONGEST_TEST}", f"--basetemp={self._place / 'tmp'}", *tests]
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "PYTHON"))}
-        child = subprocess.Popen(
-            words,
-            cwd=self._root,
-            env={**kept, "HEARD": str(heard)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            out, _ = child.communicate(timeout=LONGEST)
-        except subprocess.TimeoutExpired as error:
-            raise Broken(f"{' '.join(tests)} did not end within {LONGEST:.0f} s") from error
-        finally:
-            _end(child)
-        # 0: all passed. 1: some failed. Whatever else: nothing was found to run, or pytest itself was called wrongly.
-        if child.returncode not in (0, 1) or not heard.exists():
-            raise Broken(f"{' '.join(tests)} could not be run:\n{out.decode(errors='replace')[-2000:]}")
+        call = {"words": words, "heard": str(heard), "out": str(out), "longest": LONGEST}
+        assert self._zygote.stdin is not None and self._zygote.stdout is not None
+        self._zygote.stdin.write(json.dumps(call) + "\n")
+        self._zygote.stdin.flush()
+        code = int(self._zygote.stdout.readline())
+        # 0: all passed. 1: some failed. Whatever else: nothing was found to run, or it did not end.
+        if code not in (0, 1) or not heard.exists():
+            raise Broken(f"{' '.join(tests)} ended with {code}:\n{out.read_text(errors='replace')[-2000:]}")
         found: dict[str, str] = json.loads(heard.read_text())
         return found
 
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """End it and what it started, in its own group."""
-    with suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
+    def close(self) -> None:
+        """End what runs the tests."""
+        assert self._zygote.stdin is not None and self._zygote.stdout is not None
+        self._zygote.stdin.close()
+        self._zygote.wait(30)
+        self._zygote.stdout.close()
