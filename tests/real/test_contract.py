@@ -27,7 +27,8 @@ COMMANDS = (
     "lease", "consolidate", "pause", "resume", "accept-host-key", "accept-remote", "validate", "events", "service",
     "demo", "completion",
 )  # fmt: skip
-BEYOND = {"ignored", "warnings", "last_verified", "unpushed_since", "attention"}  # in `status` for people; scripts may not need them
+# In `status` for people and numbers; scripts may not need them.
+BEYOND = {"ignored", "warnings", "last_verified", "unpushed_since", "attention"}
 
 
 @pytest.fixture(scope="module")
