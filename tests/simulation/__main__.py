@@ -15,17 +15,21 @@ from tests.simulation.generate import generate
 from tests.simulation.play import play
 from tests.simulation.script import Script, load
 from tests.simulation.shrink import shrink
+from tests.simulation.tally import FILE, README, Tally, tell
 
 KEPT = Path(__file__).parent / "kept"
 
 
-def failure(script: Script) -> str:
+def failure(script: Script, tally: Tally | None = None) -> str:
     """What went wrong, "" when nothing did."""
+    world, words = None, ""
     try:
-        play(script)
+        world = play(script)
     except Exception as error:  # noqa: BLE001 - whatever comes out of a world is what we look for
-        return f"{type(error).__name__}: {error}"
-    return ""
+        words = f"{type(error).__name__}: {error}"
+    if tally is not None:
+        tally.count(len(script.steps), world)
+    return words
 
 
 def main() -> int:
@@ -35,24 +39,27 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="the first seed; without it, one from the clock")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="play this script and tell what happens")
     parser.add_argument("--failures", type=int, default=1, help="stop after so many")
+    parser.add_argument("--tally", action="store_true", help="add the run to the figure in the README")
     arguments = parser.parse_args()
     if arguments.replay:
         return _replay(load(arguments.replay))
     seed = arguments.seed if arguments.seed is not None else int(time.time()) * 1000
-    began, first, steps, failed = time.monotonic(), seed, 0, 0
+    began, first, tally = time.monotonic(), seed, Tally()
     while time.monotonic() - began < arguments.seconds:
         script = generate(seed)
-        words = failure(script)
-        steps += len(script.steps)
-        if words:
-            failed += 1
-            _report(script, words)
-            if failed >= arguments.failures:
-                break
+        words = failure(script, tally)
         seed += 1
+        if words:
+            _report(script, words)
+            if tally.lost >= arguments.failures:
+                break
     took = max(time.monotonic() - began, 1e-9)
-    print(f"{seed - first} seeds from {first}, {steps} steps, {steps / took:.0f} a second, {failed} failed")
-    return 1 if failed else 0
+    print(
+        f"{tally.seeds} seeds from {first}, {tally.steps} steps, {tally.steps / took:.0f} a second, {tally.lost} failed"
+    )
+    if arguments.tally:
+        tell(README, tally.add_to(FILE))
+    return 1 if tally.lost else 0
 
 
 def _replay(script: Script) -> int:

@@ -112,7 +112,7 @@ class World:
         self.facts = FakeFacts()
         self.bodies: list[SimBody] = []
         self.rolled_back = self.scanned = self.scanning = self.took_theirs = self.by_hand = False
-        self.passes = 0
+        self.passes = self.deaths = 0
         for number in range(script.bodies):
             self.bodies.append(self._body(number))
 
@@ -158,6 +158,7 @@ class World:
         try:
             body.outcome = sync.run(body.soul, order)
         except Crash:
+            self.deaths += 1
             self.trace(f"  {body.name} died")
             self.start(body)
             return
