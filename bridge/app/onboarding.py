@@ -56,8 +56,14 @@ def not_authorised(address: Address, public_line: str, agent: str, error: Refuse
         kind="auth",
         rule="AUTH-3",
         advice=f"{first} (Allow write access):\n\n{public_line}\n\n{where_to_paste(address, public_line)}\n"
-        f"Then run `soul-bridge init {agent}` again; nothing was written yet.",
+        f"Then run `soul-bridge init {agent}` again; nothing was written yet.{by_token(address, f'init {agent}')}",
     )
+
+
+def by_token(address: Address, command: str) -> str:
+    """The line that says that a well-known host can be asked to add the key, "" for any other one."""
+    kind = forges.kind(address.host)
+    return f"\nOr have it added, with a token: soul-bridge {command} --authorize {kind}" if kind else ""
 
 
 def unreached(agent: str, error: Transient, detour: str) -> Transient:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import platform
 import uuid
 from collections.abc import Callable, Collection, Iterable
@@ -168,6 +169,8 @@ class _Door:
             while True:
                 try:
                     remote.probe_write()
+                    if self._arguments.authorize and not self._added:
+                        context.say("this body's key is there already, with write access: nothing was added")
                     return
                 except (Refused, Transient) as error:
                     if error.kind == "auth" and self._arguments.authorize and not self._added:
@@ -211,7 +214,8 @@ def _note_refusal(settings: config.Settings, context: Context, error: SoulError)
         return
     since = instants.iso(context.clock.now())
     problem = {"kind": error.kind, "message": error.message, "advice": error.advice, "since": since, "next_try": None}
-    wiring.lock_of(settings, context.places)  # makes the directory
+    with contextlib.suppress(OSError):  # then there is no status
+        wiring.lock_of(settings, context.places)  # makes the directory
     status.write(
         path,
         status.build(

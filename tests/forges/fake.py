@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -53,7 +55,7 @@ class Asked:
 class FakeForge:
     """The API of one kind of host. answer: said instead of everything, as (status, headers, body).
 
-    added: hears of each key that comes, as the line and whether it may write.
+    added: hears of each key that comes, as the line and whether it may write. drips: says it too slowly.
     """
 
     kind: str
@@ -63,6 +65,7 @@ class FakeForge:
     answer: Callable[[Asked], tuple[int, Mapping[str, str], bytes] | None] = lambda asked: None
     added: Callable[[str, bool], None] = lambda line, write: None
     per_page: int = 100
+    drips: bool = False
 
     def __post_init__(self) -> None:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _answering(self))
@@ -153,6 +156,10 @@ def _answering(forge: FakeForge) -> type[BaseHTTPRequestHandler]:
             for name, value in ({"Content-Length": str(len(body))} | dict(told)).items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(body)
+            with contextlib.suppress(OSError):  # whoever asked may have gone
+                for at in range(len(body)) if forge.drips else ():
+                    self.wfile.write(body[at : at + 1] if at < len(body) - 1 else b"")
+                    time.sleep(0.4)
+                self.wfile.write(b"" if forge.drips else body)
 
     return Answering

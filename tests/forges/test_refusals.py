@@ -325,6 +325,18 @@ def test_an_authority_of_ones_own_is_accepted_when_the_machine_trusts_it(
     assert len(forge.rows) == 1 and not (tmp_path / "keys.log").exists()
 
 
+def test_a_host_that_drips_over_tls_is_given_up(
+    secured: tuple[FakeForge, str, Path], wanted: authorizing.Wanted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """AUTH-3: within its time."""
+    forge, place, certificate = secured
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    forge.drips, forge.answer = True, lambda asked: (200, {}, b" " * 1000)
+    began = time.monotonic()
+    error = refused(client("forgejo", f"https://{place}"), wanted)
+    assert time.monotonic() - began < 10 and isinstance(error, Transient) and "in time" in error.message
+
+
 def test_plain_text_where_tls_should_be(api: Answers, wanted: authorizing.Wanted) -> None:
     """AUTH-3."""
     forge = api("forgejo")

@@ -113,7 +113,8 @@ class Api:
         def cut() -> None:
             late.set()
             with contextlib.suppress(OSError):
-                line.shutdown(socket.SHUT_RDWR)
+                # Not the method of a TLS socket, which takes its state away under the thread that reads.
+                socket.socket.shutdown(line, socket.SHUT_RDWR)
 
         watch = threading.Timer(self.patience.whole, cut)
         watch.daemon = True
