@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from bridge.core.words import escaped
+from bridge.core.words import counted, escaped
 from bridge.core.words import readable as safe
 
 Document = dict[str, Any]
@@ -122,7 +122,7 @@ def readable(document: Mapping[str, Any], now: float) -> str:
     lines += _paths("pending", [str(path) for path in document["pending"]])
     lines += _paths("held", [f"{item['path']}  {item['rule']}: {item['reason']}" for item in document["held"]])
     if document["conflicts"]:
-        lost = _count(document["conflicts"], "version")
+        lost = counted(document["conflicts"], "version")
         lines.append(_row("conflicts", f"{lost} lost a merge; see and bring back: soul-bridge conflicts"))
     if lease := document.get("lease"):
         whose = "this body" if lease.get("mine") else lease["body"]
@@ -137,7 +137,7 @@ def _standing_rows(document: Mapping[str, Any], now: float) -> list[str]:
         running += f" since {moment(daemon['since'], now)}"
     lines = []
     if document.get("ignored"):
-        lines.append(_row("ignored", f"{_count(document['ignored'], 'path')} left out by .gitignore"))
+        lines.append(_row("ignored", f"{counted(document['ignored'], 'path')} left out by .gitignore"))
     if last := document.get("last_pass"):
         lines.append(_row("last pass", f"{ago(last['at'], now)}: {last['sentence']}"))
     lines += [
@@ -174,12 +174,12 @@ def _standing(document: Mapping[str, Any], now: float) -> str:
     problem, ahead, behind = document.get("problem"), document["ahead"], document["behind"]
     why = f": {cause(problem['kind'])}" if problem else ""
     since = f" since {moment(problem['since'], now)}" if problem and problem.get("since") else ""
-    waiting = _count(len(document["pending"]), "path") + " not recorded yet" if document["pending"] else ""
+    waiting = counted(len(document["pending"]), "path") + " not recorded yet" if document["pending"] else ""
     held = len({item["path"] for item in document["held"]} - set(document["pending"]))
-    apart = f"{_count(held, 'path')} held" if held else ""
+    apart = f"{counted(held, 'path')} held" if held else ""
     more = "".join(f"; {words}" for words in (waiting, apart) if words)
     if ahead:
-        return f"{_count(ahead, 'commit')} not pushed{since or ' yet'}{why}{more}"
+        return f"{counted(ahead, 'commit')} not pushed{since or ' yet'}{why}{more}"
     if problem:
         return f"not in sync{since}{why}{more}"
     if document.get("remote_tip") is None:
@@ -188,7 +188,7 @@ def _standing(document: Mapping[str, Any], now: float) -> str:
         return f"nothing to push, but the remote has not been heard of yet{more}"
     when = ago(document["last_pull"], now)
     if behind:
-        return f"{_count(behind, 'commit')} of the remote not merged yet, as of {when}{more}"
+        return f"{counted(behind, 'commit')} of the remote not merged yet, as of {when}{more}"
     if document.get("tip") != document["remote_tip"]:
         return f"not in sync with origin as of {when}{more}"
     if waiting or apart:
@@ -219,10 +219,6 @@ def _paths(name: str, paths: list[str]) -> list[str]:
 def _row(name: str, words: str) -> str:
     lines = safe(words).split("\n")
     return "\n".join([f"  {name:<10} {lines[0]}", *(f"{'':13}{line}" for line in lines[1:])]).rstrip()
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def cause(kind: str) -> str:

@@ -9,9 +9,12 @@ from bridge.adapters import config
 from bridge.app import history, revoking
 from bridge.commands import reading
 from bridge.commands.context import Context
-from bridge.core import address
+from bridge.core import address, forges, identity
 from bridge.core.errors import Refused, Unusable
-from bridge.core.words import readable
+from bridge.core.words import counted, readable
+
+
+_LONGEST = 200_000  # characters of a list
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
@@ -34,7 +37,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     if arguments.revoke_steps is not None:
         return _steps(arguments.revoke_steps, rows, settings, context)
     lines = [line for row in rows for line in _lines(row, settings.body)]
-    context.answer(rows, "\n".join(readable(line) for line in [*lines, _revoke(settings.agent)]))
+    context.answer(rows, readable("\n".join([*lines, _revoke(settings.agent)]), _LONGEST))
     return 0
 
 
@@ -61,7 +64,7 @@ def _lines(row: dict[str, Any], own: str) -> list[str]:
     here = "  (this body)" if row["body"] == own else ""
     lines = [
         f"{row['body']:<16} {row['kind']:<8} {row['host'] or '-':<20} {row['last_seen'] or 'never':<26} "
-        f"{row['commits']} commits{here}"
+        f"{counted(row['commits'], 'commit')}{here}"
     ]
     if row["fingerprint"]:
         lines.append(f"{'':16} key {row['fingerprint']}")
@@ -71,7 +74,8 @@ def _lines(row: dict[str, Any], own: str) -> list[str]:
 
 
 def _steps(body: str, rows: list[dict[str, Any]], settings: config.Settings, context: Context) -> int:
-    row = next((row for row in rows if row["body"] == body), None)
+    # A name that is none could make a command out of what is printed.
+    row = next((row for row in rows if row["body"] == body and identity.NAME.fullmatch(body)), None)
     if row is None:
         known = ", ".join(row["body"] for row in rows) or "none"
         raise Refused(
@@ -81,10 +85,11 @@ def _steps(body: str, rows: list[dict[str, Any]], settings: config.Settings, con
             advice=f"Nothing was changed. A key of a body that was forgotten is titled "
             f'"soul-bridge BODY" or "{settings.agent}.BODY soul-bridge" at the host.',
         )
-    lost = revoking.Lost(settings.agent, body, row["fingerprint"])
-    found = revoking.steps(address.parse(settings.remote), lost)
+    where = address.parse(settings.remote)
+    lost = revoking.Lost(settings.agent, body, row["fingerprint"], body == settings.body)
+    found = revoking.steps(where, lost)
     document = {**row, "titles": list(lost.titles), "steps": [one.as_dict() for one in found]}
-    context.answer(document, readable(revoking.words(lost, found, body == settings.body), 20_000))
+    context.answer(document, readable(revoking.words(lost, found, forges.kind(where.host) is not None), _LONGEST))
     return 0
 
 

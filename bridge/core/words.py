@@ -56,6 +56,11 @@ def line(text: str, longest: int = LONGEST) -> str:
     return _UNSAFE.sub(_escape, text).replace("\n", "\\x0a")
 
 
+def counted(number: int, noun: str) -> str:
+    """A number and what it counts: "1 commit", "2 commits"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def escaped(document: str) -> str:
     """A JSON text with every character that could steer a terminal as its escape: the same document to a reader."""
     return _UNSAFE.sub(_json_escape, document)

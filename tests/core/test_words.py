@@ -64,3 +64,7 @@ def test_a_line_keeps_its_white_space_and_steers_no_terminal() -> None:
     assert words.line("    indented\r") == "    indented\\x0d"
     assert words.line("a\tb\x1b[2J\nc") == "a   b\\x1b[2J\\x0ac"
     assert words.line("x" * 12, 10) == "x" * 10 + " …"
+
+
+def test_one_of_something_is_not_several() -> None:
+    assert [words.counted(number, "commit") for number in (0, 1, 2)] == ["0 commits", "1 commit", "2 commits"]
