@@ -14,11 +14,16 @@ NAMES = {"github": "GitHub", "gitlab": "GitLab", "forgejo": "Forgejo, Gitea, Cod
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The body whose right goes. title, comment: what its key is called. fingerprint: None where nobody knows it."""
+    """The body whose right goes. fingerprint: of its key, None where nobody knows it.
+
+    own: it is this body, so that the fingerprint is known. What another one tells of itself may be wrong, on purpose
+    too, and names no key to be deleted without its title.
+    """
 
     agent: str
     body: str
     fingerprint: str | None
+    own: bool = False
 
     @property
     def titles(self) -> tuple[str, str]:
@@ -30,7 +35,11 @@ class Lost:
         """The key in words."""
         first, second = self.titles
         titled = f'titled "{first}" or "{second}"'
-        return f"the key {self.fingerprint}, {titled}" if self.fingerprint else f"the key {titled}"
+        if self.own and self.fingerprint:
+            return f"the key {self.fingerprint}, {titled}"
+        return f"the key {titled}" + (
+            f"; the body itself says that it is {self.fingerprint}" if self.fingerprint else ""
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +92,13 @@ def _listing(kind: str, host: str, repository: str) -> tuple[str, ...]:
 def steps(address: Address, lost: Lost) -> list[Steps]:
     """What to do on each kind of host; the kind that the address tells comes first."""
     known = forges.kind(address.host)
-    owned = forges.repository(address).count("/") > 0
-    others = [_by_forge(kind, address, lost) for kind in forges.KINDS if kind != known]
     own = [_own_server(address, lost), _gitolite(lost)]
     if known:
+        others = [_by_forge(kind, address, lost) for kind in forges.KINDS if kind != known]
         return [_by_forge(known, address, lost), *others, *own]
-    return [*others, *own] if owned and address.path.count("/") < 3 else [*own, *others]
+    likely = [_by_forge(kind, address, lost) for kind in ("forgejo", "gitlab", "github")]
+    # OWNER/REPO is how such a host names a repository; a path of another length is one on a disk.
+    return [*likely, *own] if forges.repository(address).count("/") == 1 else [*own, *likely]
 
 
 def _by_forge(kind: str, address: Address, lost: Lost) -> Steps:
@@ -106,7 +116,7 @@ def _by_forge(kind: str, address: Address, lost: Lost) -> Steps:
 
 
 def _own_server(address: Address, lost: Lost) -> Steps:
-    name = lost.fingerprint or f"{lost.agent}.{lost.body}"
+    name = lost.fingerprint if lost.own and lost.fingerprint else f"{lost.agent}.{lost.body}"
     return Steps(
         f"your own server, as its user {address.user}",
         (
@@ -130,14 +140,15 @@ def _gitolite(lost: Lost) -> Steps:
     )
 
 
-def words(lost: Lost, found: Sequence[Steps], own: bool) -> str:
-    """The steps as a person reads them."""
-    lines = [
-        f"To revoke the body {lost.body} of {lost.agent}, delete its deploy key; the first of these is likely yours."
-    ]
+def words(lost: Lost, found: Sequence[Steps], known: bool) -> str:
+    """The steps as a person reads them. known: the first ones are those of this host."""
+    first = "the first of these is for this host" if known else "one of these is for this host"
+    lines = [f"To revoke the body {lost.body} of {lost.agent}, delete its deploy key; {first}."]
     for one in found:
         lines += ["", f"{one.where}:", *(f"  {line}" for line in one.do)]
+    if lost.own:
+        lines += ["", "This is the body that you are on."]
     lines += ["", "From its next login on it can neither read nor write; the copy that it has stays with it."]
-    if not own:
+    if not lost.own:
         lines.append(f"Then take it out of the registry:  soul-bridge bodies forget {lost.body} --agent {lost.agent}")
     return "\n".join(lines)

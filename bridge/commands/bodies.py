@@ -13,7 +13,6 @@ from bridge.core import address, forges, identity
 from bridge.core.errors import Refused, Unusable
 from bridge.core.words import counted, readable
 
-
 _LONGEST = 200_000  # characters of a list
 
 

@@ -13,7 +13,7 @@ from bridge.app.host import Host
 from bridge.core import address, forges
 from tests.real.fleet import Body, Fleet
 
-LOST = revoking.Lost("kaoru", "laptop", "SHA256:" + "A" * 43)
+LOST = revoking.Lost("kaoru", "laptop", "SHA256:" + "A" * 43, own=True)
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_the_steps_name_the_key_and_end_with_the_registry(laptop: Body) -> None:
     assert document["titles"] == ["soul-bridge server", "kaoru.server soul-bridge"]
     assert all(set(step) == {"where", "do"} and step["do"] for step in document["steps"])
     shown = laptop.run("bodies", "--revoke-steps", "server").out
-    assert f"soul-bridge host revoke {LOST.fingerprint}" in shown
+    assert "soul-bridge host revoke kaoru.server" in shown and f"says that it is {LOST.fingerprint}" in shown
     assert "soul-bridge bodies forget server --agent kaoru" in shown
     own = laptop.run("bodies", "kaoru", "--revoke-steps", "laptop").out
     assert "bodies forget" not in own and laptop.json("key", "show")["fingerprint"] in own
@@ -87,7 +87,7 @@ def test_a_body_that_nobody_knows_has_no_steps(laptop: Body) -> None:
         ("git@codeberg.org:me/kaoru.soul.git", "Forgejo, Gitea, Codeberg", "https://codeberg.org/api/v1/repos/me/"),
         ("git@my.server:kaoru.soul.git", "your own server, as its user git", "soul-bridge host revoke SHA256:AAA"),
         ("ssh://git@my.server/srv/git/kaoru.soul.git", "your own server, as its user git", "authorized_keys"),
-        ("git@git.example.org:me/kaoru.soul.git", "GitHub", "gh repo deploy-key delete ID --repo git.example.org/me/"),
+        ("git@git.example.org:me/kaoru.soul.git", "Forgejo, Gitea, Codeberg", "--config - https://git.example.org/"),
     ],
 )
 def test_the_kind_of_host_that_the_address_tells_comes_first(text: str, first: str, command: str) -> None:
@@ -96,6 +96,21 @@ def test_the_kind_of_host_that_the_address_tells_comes_first(text: str, first: s
     assert found[0].where == first and command in "\n".join(found[0].do)
     kinds = {*revoking.NAMES.values(), "your own server, as its user git", "gitolite, in a clone of gitolite-admin"}
     assert {one.where for one in found} == kinds and len(found) == len(forges.KINDS) + 2
+
+
+def test_what_another_body_says_of_its_key_names_nothing_to_delete() -> None:
+    """AUTH-5: a body that was taken over could name the key of one that was not."""
+    other = revoking.Lost("kaoru", "laptop", LOST.fingerprint)
+    for one in revoking.steps(address.parse("git@my.server:kaoru.soul.git"), other):
+        assert all(LOST.fingerprint not in line or "the body itself says" in line for line in one.do)
+
+
+def test_a_name_that_is_none_makes_no_command(laptop: Body) -> None:
+    """AUTH-5, FORM-6: what stands in the registry is typed by another body."""
+    name = "$(touch x)"
+    (laptop.soul / "bodies" / f"{name}.json").write_text('{"body": "x", "kind": "bridge"}\n')
+    laptop.sync()
+    assert laptop.json("bodies", "--revoke-steps", name, code=3)["error"]["rule"] == "AUTH-5"
 
 
 def test_no_step_has_a_token_in_an_argument() -> None:

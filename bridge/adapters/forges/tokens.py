@@ -74,6 +74,10 @@ def of_program(kind: str, host: str, environment: Mapping[str, str]) -> Token | 
     return Token(said, words[0]) if done.returncode == 0 and _PLAIN.fullmatch(said) else None
 
 
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
 def missing(kind: str, host: str, looked: Sequence[str]) -> Refused:
     """The refusal when there is no token anywhere."""
     program = PROGRAMS[kind][0] if kind in PROGRAMS else None
@@ -81,7 +85,7 @@ def missing(kind: str, host: str, looked: Sequence[str]) -> Refused:
     ways = [f"`read -rs {looked[-1]} && export {looked[-1]}`, which takes it without showing it"]
     ways += [f"`{LOGINS[kind]} {host}`"] if program else []
     return Refused(
-        f"there is no token for {host}: {' and '.join(looked)} {'is' if len(looked) == 1 else 'are'} not set{others}",
+        f"there is no token for {host}: {_listed(looked)} {'is' if len(looked) == 1 else 'are'} not set{others}",
         kind="auth",
         rule="AUTH-3",
         advice=f"Nothing was sent. Give one for this call: {'; or '.join(ways)}.",
