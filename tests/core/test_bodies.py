@@ -122,3 +122,12 @@ def test_a_body_that_is_written_another_way_is_reported() -> None:
     assert "more than once" in bodies.problems("bodies/pi.json", b'{"body": "pi", ' + content[1:])[0].message
     early = b'{"lastSeen": "2026-01-31T08:00:00.000Z", ' + content[1:].split(b',\n  "lastSeen"')[0] + b"\n}\n"
     assert "come last" in bodies.problems("bodies/pi.json", early)[0].message
+
+
+@pytest.mark.parametrize(
+    ("said", "known"),
+    [("SHA256:" + "aB+/" * 10 + "xyz", True), ("SHA256:short", False), ("MD5:aa:bb", False), (7, False), (None, False)],
+)
+def test_the_key_that_a_body_tells_is_a_fingerprint_or_nothing(said: object, known: bool) -> None:
+    """FORM-6: fields of others are kept, and read with care."""
+    assert bodies.key_of({"key": said}) == (said if known else None)
