@@ -203,7 +203,9 @@ def _problem(problem: Mapping[str, Any] | None, now: float) -> list[str]:
     if problem.get("advice"):
         lines.append(_row("do", problem["advice"]))
     if problem.get("next_try"):
-        lines.append(_row("next try", f"{moment(problem['next_try'], now)}, by itself"))
+        times = problem.get("times") or 0
+        tried = f"; tried {times} times so far" if times > 1 else ""
+        lines.append(_row("next try", f"{moment(problem['next_try'], now)}, by itself{tried}"))
     return lines
 
 

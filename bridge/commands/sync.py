@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from bridge.app import pause
 from bridge.commands import wiring
 from bridge.commands.context import Context
 from bridge.core.errors import EXIT_CODES
@@ -17,6 +18,8 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     problem = answer.pop("problem", None)
     lines = [answer["sentence"]]
     lines += [f"  held: {item['path']}: {item['reason']} ({item['rule']})" for item in answer["held"]]
+    if pause.is_paused(context.places.state_dir(settings.agent)):
+        lines.append(f"  still paused: no other pass until soul-bridge resume {settings.agent}")
     if problem is not None:
         told = {key: problem[key] for key in ("kind", "rule", "message", "advice")}
         context.answer({**answer, "error": told}, readable("\n".join(lines)))

@@ -96,7 +96,7 @@ def test_everything_that_needs_a_person_is_in_the_words() -> None:
             conflicts=2,
             ignored=3,
             lease={"body": "mac", "until": at(-1200), "mine": False},
-            problem=problem("auth", next_try=at(-600)),
+            problem=problem("auth", next_try=at(-600), times=12),
             bodies=[{"body": "laptop", "kind": "bridge", "last_seen": at(60 * 60 * 5)}],
         ),
         NOW,
@@ -107,7 +107,8 @@ def test_everything_that_needs_a_person_is_in_the_words() -> None:
         "pending    notes/new.md", "held       big.bin  TREE-6: larger than 50 MiB",
         "2 versions lost a merge; see and bring back: soul-bridge conflicts", "3 paths left out by .gitignore",
         "lease      mac consolidates until 08:20", "bodies     laptop (bridge, seen 5 h ago)",
-        "problem    Permission denied (publickey).", "do         soul-bridge key show", "next try   08:10, by itself",
+        "problem    Permission denied (publickey).", "do         soul-bridge key show",
+        "next try   08:10, by itself; tried 12 times so far",
     ):  # fmt: skip
         assert said in words
 
