@@ -17,6 +17,7 @@ help:
 	@echo "make deb                  the Debian package, in dist/"
 	@echo "make torture ROUNDS=10    kills, cuts and starves the real program by the hundred, for half an hour or a night"
 	@echo "make faults               lays deliberate faults into copies of the program; the tests have to notice each"
+	@echo "make soak COMMITS=10000   years of one soul, and eight bodies that ask for the lease at once, in half an hour"
 	@echo "make format               lay out the code"
 	@echo "make venv                 the virtual environment that all of these use, .venv"
 
@@ -43,6 +44,11 @@ faults: $(VENV)
 
 simulate: $(VENV)
 	@.venv/bin/python -m tests.simulation --seconds $(SECONDS)
+
+COMMITS ?= 10000
+.PHONY: soak
+soak: $(VENV)
+	@.venv/bin/python -m tests.soak --commits $(COMMITS)
 
 .PHONY: bench
 bench: $(VENV)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from bridge.adapters import config
-from bridge.adapters.clock import SystemClock
 from bridge.app import leasing
 from bridge.app.host import Host
 from bridge.app.soul import Soul
@@ -22,31 +21,11 @@ from bridge.commands.context import Context
 from bridge.core import layout, lease
 from bridge.core.errors import Refused, Transient
 from tests.real import quick
+from tests.soak.clock import LaterClock, Time
 
 BODIES = 8
 WRONG = 3600.0  # seconds by which a clock may be wrong, either way
 HALF = lease.LASTS / 2 + 60
-
-
-@dataclass
-class Time:
-    """What all bodies share: how much later it is than it really is, in seconds."""
-
-    passed: float = 0.0
-
-
-class SkewedClock(SystemClock):
-    """A machine's clock that somebody set wrong; the one that runs through suspend cannot be set."""
-
-    def __init__(self, time: Time) -> None:
-        self._time = time
-        self.wrong = 0.0
-
-    def now(self) -> float:
-        return super().now() + self._time.passed + self.wrong
-
-    def boottime(self) -> float:
-        return super().boottime() + self._time.passed
 
 
 @dataclass
@@ -55,7 +34,7 @@ class Asker:
 
     name: str
     soul: Soul
-    clock: SkewedClock
+    clock: LaterClock
 
     def asks(self) -> bool:
         """Whether it gets the lease; raises what is no answer to that question."""
@@ -79,6 +58,7 @@ class Eight:
 
     def __init__(self, host: Host, root: Path, seed: int) -> None:
         self.time, self.random = Time(), random.Random(seed)
+        root.mkdir(exist_ok=True)
         self._fleet = quick.empty(host, root)
         self._ends = ExitStack()
         self.askers = [self._open(f"body{number}") for number in range(BODIES)]
@@ -132,7 +112,7 @@ class Eight:
 
     def _open(self, name: str) -> Asker:
         body = self._fleet.body(name)
-        clock = SkewedClock(self.time)
+        clock = LaterClock(self.time)
         places = config.locate(body.env())
         context = Context(places, True, io.StringIO(), io.StringIO(), clock)
         opened = self._ends.enter_context(wiring.opened(config.load(places, body.agent), context))
