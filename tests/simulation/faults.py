@@ -54,6 +54,7 @@ def full(world: World, body: SimBody, yes: bool) -> None:
 def step_clock(world: World, body: SimBody, seconds: float) -> None:
     """Somebody sets the clock."""
     body.clock.step(seconds)
+    world.skewed = True
 
 
 @deed

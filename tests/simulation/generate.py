@@ -30,7 +30,7 @@ class Maker:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
-        self.bodies = self.random.choice((2, 2, 2, 3, 3, 4, 5, 8))
+        self.bodies = self.random.choice((2, 2, 2, 3, 3, 4, 5, 8) if self.random.random() < 0.99 else (16, 64))
         self.texts = 0
         # Some worlds are calm in some respect, so that a rule is also seen by itself.
         self.memories = self.random.sample(MEMORIES, self.random.choice((1, 1, 2, 3)))
@@ -43,6 +43,7 @@ class Maker:
         self.scanner = self.random.random() < 0.15
         self.stale = self.random.random() < 0.3
         self.crashes = self.random.choice((0.0, 0.1, 0.3, 0.5))
+        self.leases = self.random.random() < 0.2
         self.meanwhile = self.random.choice((0.0, 0.3, 0.6))
 
     def script(self, seed: int) -> Script:
@@ -72,10 +73,11 @@ class Maker:
             return self.a_pass(depth)
         if draw < 0.5:
             return ["advance", self.random.choice((0.1, 0.3, 0.6, 1.0, 2.5, 5.0, 30.0, 70.0, 400.0))]
-        if draw < 0.85 or not (self.faults or self.people or self.accidents or self.odd):
+        if draw < 0.85 or not (self.faults or self.people or self.accidents or self.odd or self.leases):
             return self.a_write()
         kinds: list[Callable[[], Step]] = []
         kinds += [self.a_fault] * (3 * self.faults) + [self.a_person] * (2 * self.people)
+        kinds += [self.a_lease] * (4 * self.leases)
         kinds += [self.an_accident] * (2 * self.accidents) + [self.an_oddity] * (2 * self.odd)
         return self.random.choice(kinds)()
 
@@ -237,6 +239,21 @@ class Maker:
                 ["delete", number, self.random.choice(self.memories)],
             )
         )
+
+    def a_lease(self) -> Step:
+        """Somebody takes the lease, or rewrites memories under it."""
+        words: dict[str, object] = {}
+        if self.random.random() < self.crashes:
+            words["crash"] = self.point()
+        elif self.random.random() < 0.2:
+            words["dead"] = True
+        if self.random.random() < self.meanwhile:
+            words["between"] = [[self.point(), [self.a_pass(2)]]]
+        what = self.random.choice(
+            ("acquire", "acquire", "renew", "release", "begin", "begin", "begin", "end", "end", "end")
+        )
+        number = self.number()
+        return ["die", number] if self.random.random() < 0.1 else ["lease", number, what, words]
 
     def an_oddity(self) -> Step:
         """Something that agents do rarely, or should not do at all."""

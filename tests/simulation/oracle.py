@@ -9,6 +9,7 @@ from __future__ import annotations
 from bridge.core import layout
 from bridge.core.identity import id_of
 from bridge.core.model import blob_id
+from tests.simulation import leases
 from tests.simulation.ledger import told
 from tests.simulation.world import MAIN, Broken, SimBody, World
 
@@ -67,8 +68,7 @@ def _identity(world: World) -> None:
     agreed = published(world)
     if agreed and id_of(agreed.get("agent.json")) != world.server.identity:
         raise Broken(f"MERGE-5: the id was {world.server.identity}, the identity is {agreed.get('agent.json')!r}")
-    if any(path.startswith("locks/") for path in agreed):
-        raise Broken("MERGE-10: a local lease was published")
+    leases.nobody_else_wrote_it(agreed)
 
 
 def _memories(world: World) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-from bridge.app import accepting
+from bridge.app import accepting, freezing
 from bridge.core.errors import SoulError
-from tests.simulation import accidents, duels, faults, oracle, scanner
+from tests.simulation import accidents, duels, faults, leases, oracle, scanner
 from tests.simulation.agent import DEEDS
 from tests.simulation.script import Script, Step
 from tests.simulation.world import Broken, SimBody, World
@@ -44,11 +45,20 @@ def take(world: World, step: Step) -> None:
     if name == "advance":
         world.advance(number)
     elif name == "pass":
-        world.run(world.body(number), words[0], lambda nested: take(world, nested))
+        _pass(world, world.body(number), words[0])
+    elif name == "lease":
+        leases.ACTS[words[0]](world, world.body(number), words[1], lambda nested: take(world, nested))
     elif name == "blink":
         accidents.blink(world, world.body(number), words[0], lambda nested: take(world, nested))
     else:
         DEEDS[name](world, world.body(number), *words)
+
+
+def _pass(world: World, body: SimBody, words: dict[str, Any]) -> None:
+    before, frozen = body.tree.paths(), freezing.current(body.soul) if body.going is None else None
+    world.run(body, words, lambda nested: take(world, nested))
+    if "between" not in words:
+        leases.stays_frozen(world, body, before, frozen)
 
 
 def heal(world: World) -> None:
@@ -59,6 +69,8 @@ def heal(world: World) -> None:
         faults.online(world, body)
         faults.full(world, body, False)
         faults.detach(world, body, False)
+    leases.let_go(world)
+    for body in world.bodies:
         for path in list(body.writers):
             DEEDS["close_file"](world, body, path)
         for path in list(body.tree._special):

@@ -24,7 +24,8 @@ from tests.simulation.points import Crash, Watched
 from tests.simulation.script import Script, Step
 
 MAIN = "refs/heads/main"
-NAMES = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "haven")
+FIRST = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "haven")
+NAMES = (*FIRST, *(f"{name}{number}" for number in range(2, 9) for name in FIRST))
 Point = int | list[Any]
 DEEPEST = 2  # passes inside passes inside passes
 
@@ -101,7 +102,8 @@ class SimBody:
 
 
 class World:
-    """All of it. `trace`: what happened, for people."""
+    """All of it. trace: what happened, for people. elapsed: true seconds since the beginning. skewed: somebody set a
+    clock. holders: until when (elapsed) which body may believe that the lease is its own."""
 
     def __init__(self, script: Script, trace: Callable[[str], None] = lambda line: None) -> None:
         FakeRepo._reachable.clear()
@@ -113,6 +115,8 @@ class World:
         self.bodies: list[SimBody] = []
         self.rolled_back = self.scanned = self.scanning = self.took_theirs = self.by_hand = False
         self.passes = self.deaths = 0
+        self.elapsed, self.skewed = 0.0, False
+        self.holders: dict[str, float] = {}
         for number in range(script.bodies):
             self.bodies.append(self._body(number))
 
@@ -122,6 +126,7 @@ class World:
 
     def advance(self, seconds: float) -> None:
         """Time goes by for everybody, a little faster for some."""
+        self.elapsed += seconds
         for body in self.bodies:
             body.clock.advance(seconds * body.rate)
 
@@ -135,9 +140,6 @@ class World:
 
     def run(self, body: SimBody, words: dict[str, Any], steps: Callable[[Step], None]) -> None:
         """A pass of a body, with what happens meanwhile; what its process cannot survive starts it again."""
-        depth = sum(other.going is not None for other in self.bodies)
-        if body.going is not None or depth > DEEPEST:
-            return
         body.hints |= set(body.tree.hints)
         body.tree.hints.clear()
         # As the watcher says it: an ignore file that changed, also by us, may change everything.
@@ -150,23 +152,38 @@ class World:
             bool(words.get("remote", True)),
             bool(words.get("publish", True)),
         )
+
+        def a_pass() -> None:
+            body.hints.clear()
+            body.fresh = False
+            body.outcome = sync.run(body.soul, order)
+
+        if not self.act(body, words, steps, a_pass) or body.outcome is None:
+            return
+        body.hints |= {*body.outcome.again, *(path for path in body.outcome.written if path == ".gitignore")}
+        body.materialised = repairing.materialised(body.soul) or body.materialised
+        self.trace(f"  {body.name}: {body.outcome.outcome}: {body.outcome.sentence}")
+
+    def act(
+        self, body: SimBody, words: dict[str, Any], steps: Callable[[Step], None], doing: Callable[[], None]
+    ) -> bool:
+        """Have a body's process do something; False when it did not end: it is busy, or it died of it."""
+        depth = sum(other.going is not None for other in self.bodies)
+        if body.going is not None or depth > DEEPEST:
+            return False
         body.going = Going([(at, nested) for at, nested in words.get("between", ())], words.get("crash"))
         self.steps = steps
         self.passes += 1
-        body.hints.clear()
-        body.fresh = False
         try:
-            body.outcome = sync.run(body.soul, order)
+            doing()
         except Crash:
             self.deaths += 1
             self.trace(f"  {body.name} died")
             self.start(body)
-            return
+            return False
         finally:
             body.going = None
-        body.hints |= {*body.outcome.again, *(path for path in body.outcome.written if path == ".gitignore")}
-        body.materialised = repairing.materialised(body.soul) or body.materialised
-        self.trace(f"  {body.name}: {body.outcome.outcome}: {body.outcome.sentence}")
+        return True
 
     def point(self, body: SimBody, label: str) -> None:
         """A pass went by a point."""
