@@ -76,6 +76,14 @@ def test_an_unjoined_body_records_nothing_before_the_remote_answered() -> None:
     assert world.published()["notes/a.md"] == b"a\n"
 
 
+def test_an_unjoined_body_that_asks_nobody_records_nothing() -> None:
+    """REPO-6: also where a pass is told to leave the remote alone."""
+    body = fleet().body("laptop")
+    body.write("notes/a.md", "a\n")
+    outcome = body.run(waive=True, remote=False, publish=False)
+    assert not outcome.recorded and body.soul.head() is None and not body.repo.objects
+
+
 def test_a_body_with_old_copies_joins() -> None:
     """REPO-6: equal to any published version → theirs; memories unite; else what is published wins, ours is kept."""
     world = fleet()

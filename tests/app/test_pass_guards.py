@@ -99,6 +99,23 @@ def test_a_deletion_needs_two_looks() -> None:
     assert "notes/a.md" not in world.published()
 
 
+def test_a_move_is_recorded_and_published_as_one_change() -> None:
+    """MERGE-7: the new name waits for the second look at the old one, or an edit of another body could not follow."""
+    world, (one, two) = joined("laptop", "phone")
+    one.write("notes/a.md", "a\n")
+    world.settle()
+    one.delete("notes/a.md")
+    one.write("notes/b.md", "a\n")
+    assert one.run(waive=True).pending == ("notes/a.md", "notes/b.md")
+    two.write("notes/a.md", "a\nedited\n")
+    two.settle()
+    world.clock.advance(0.6)
+    one.run(waive=True)
+    world.settle()
+    assert (one.text("notes/a.md"), one.text("notes/b.md")) == (None, "a\nedited\n")
+    assert one.files() == two.files() == world.published()
+
+
 def test_an_emptied_memory_waits_for_guard() -> None:
     """GUARD-2: seen happening, so `guard`; the beginning survives a restart."""
     world, (one,) = joined("laptop")
