@@ -54,7 +54,7 @@ CHECKS: tuple[tuple[str, Check, tuple[str, ...]], ...] = (
     ("login", remote.login, ("key", "host key", "connection")),
     ("write access", remote.write_access, ("login",)),
     ("remote soul", remote.soul, ("git directory",)),
-    ("remote history", remote.history, ("login", "git directory")),
+    ("remote history", remote.history, ("login", "git directory", "remote soul")),
     ("identity", soul.who, ("git directory",)),
     ("body", soul.body, ("git directory",)),
     ("fixed files", soul.fixed, ("git directory",)),

@@ -26,7 +26,12 @@ def _key_remedy(patient: Patient, error: SoulError, rotate: str) -> str:
     path = shlex.quote(str(patient.key))
     mode = patient.machine.mode(patient.key)
     if error.kind == "rule":
-        return f"mv {path} {path}.pub ~/.config/soul-bridge/ && ${{EDITOR:-vi}} {shlex.quote(str(patient.config))}"
+        folder = patient.known_hosts.parent / "keys"
+        usual = shlex.quote(str(folder / f"{patient.agent}.{patient.body}"))
+        return (
+            f"mkdir -p -m 700 {shlex.quote(str(folder))} && mv {path} {usual} && mv {path}.pub {usual}.pub && "
+            f"sed -i '/^key:/d' {shlex.quote(str(patient.config))}"
+        )
     if mode is None:
         return f"soul-bridge init {patient.agent}"
     if patient.machine.foreign(patient.key):
@@ -137,5 +142,7 @@ def history(patient: Patient) -> Finding | None:
     if standing is publish.Standing.REWRITTEN:
         return fail("the remote's history was rewritten", patient.command("accept-remote"))
     if standing is publish.Standing.BEHIND:
-        return warn("the remote stands behind what it had (a restored backup?)", patient.command("sync"))
+        # It is believed at the second look (REPO-4).
+        looks = f"{patient.command('sync')} || {patient.command('sync')}"
+        return warn("the remote stands behind what it had (a restored backup?)", looks)
     return ok("the remote's history only grew")

@@ -81,12 +81,22 @@ def git_directory(patient: Patient) -> Finding | None:
         paths = " ".join(_word(path) for path in leaning)
         return fail(f"it leans on another object directory: {listed(leaning)}", f"{git} repack -a -d && rm {paths}")
     if patient.machine.exists(patient.git_dir / "shallow"):
-        fetch = f"GIT_SSH_COMMAND='ssh -i {_word(patient.key)}' {git} fetch --unshallow {patient.address.text}"
+        ssh = f"ssh -i {_word(patient.key)} -o IdentitiesOnly=yes -o UserKnownHostsFile={_word(patient.known_hosts)}"
+        fetch = f"GIT_SSH_COMMAND={shlex.quote(ssh)} {git} fetch --unshallow {patient.address.text}"
         return fail("its history was cut off (shallow)", fetch)
+    again = f"soul-bridge init {patient.agent}"
     if patient.repo_problem is not None:
         message, advice = patient.repo_problem
-        return fail(message, advice or f"soul-bridge init {patient.agent}")
-    return None if patient.repo is None else ok("it can be read and leans on nothing else")
+        return fail(message, advice or again)
+    if patient.repo is None:
+        return None
+    try:
+        tip = patient.tip()
+    except SoulError as error:
+        return fail(error.message, again)
+    if tip is not None and not patient.tree(tip):
+        return fail(f"what main points to, {tip[:8]}, is not there", again)
+    return ok("it can be read and leans on nothing else")
 
 
 def replaced(patient: Patient) -> Finding | None:

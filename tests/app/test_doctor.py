@@ -28,7 +28,7 @@ from bridge.core.errors import Refused, Transient
 from bridge.core.model import CheckoutState, File, Presence, RemoteLook
 from bridge.fakes.clock import FakeClock
 from bridge.fakes.repo import FakeRepo
-from tests.real.fleet import Body, Fleet, until
+from tests.real.fleet import Body, Fleet
 
 NOW = 1_800_000_000.0
 MAIN = "refs/heads/main"
@@ -329,6 +329,8 @@ FAULTS: list[tuple[str, Plant, str, str, str]] = [
     ("git directory", there("/s/kaoru.soul/.git/objects/info/alternates"), "fail", "leans", "repack -a -d && rm"),
     ("git directory", there("/s/kaoru.soul/.git/shallow"), "fail", "shallow", "fetch --unshallow"),
     ("git directory", attribute(repo=None, repo_problem=("damaged", "")), "fail", "damaged", "soul-bridge init kaoru"),
+    ("git directory", lambda patient: setattr(patient.repo, "has", lambda oid: False), "fail", "is not there",
+     "soul-bridge init kaoru"),
     ("replaced objects", replaced, "warn", "1 replaced", "replace -d " + "a" * 40),
     ("replaced objects", there("/s/kaoru.soul/.git/info/grafts"), "warn", "grafted", "rm /s/kaoru.soul/.git/"),
     ("git locks", machine(left=[(Path("/s/x.lock"), 700.0), (Path("/s/y.lock"), 5.0)]), "warn", "x", "rm /s/x.lock"),
@@ -527,7 +529,7 @@ def test_this_machine_can_be_asked(tmp_path: Path) -> None:
         real_machine.connect("127.0.0.1", 1)
 
 
-# --- a real soul, on a real host: plant, ask, type the remedy, ask again ---------------------------------------------
+# --- a real soul, on a real host; test_doctor_cures.py plants faults there --------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -572,86 +574,6 @@ def type_in(body: Body, remedy: str) -> None:
     assert done.returncode == 0, (remedy, done.stdout, done.stderr)
 
 
-def git(body: Body, *words: str) -> str:
-    return body.git(*words)
-
-
-def plant_alternates(body: Body) -> None:
-    other = body.home / "other.git"
-    if not other.exists():
-        subprocess.run(["git", "init", "-q", "--bare", str(other)], check=True, capture_output=True)
-    (body.soul / ".git" / "objects" / "info").mkdir(exist_ok=True)
-    (body.soul / ".git" / "objects" / "info" / "alternates").write_text(f"{other}/objects\n")
-
-
-def plant_lock(body: Body) -> None:
-    path = body.soul / ".git" / "index.lock"
-    path.touch()
-    os.utime(path, (1, 1))
-
-
-def plant_replace(body: Body) -> None:
-    commits = git(body, "rev-list", "main").split()
-    git(body, "replace", commits[0], commits[-1])
-
-
-def plant_drift(body: Body) -> None:
-    body.write(".gitignore", "*.bak\n")
-    body.sync()
-
-
-def plant_unpublished(body: Body) -> None:
-    environment = {"GIT_COMMITTER_DATE": "2026-01-01T00:00:00Z", "GIT_AUTHOR_DATE": "2026-01-01T00:00:00Z"}
-    body.write("notes/late.md", f"# late\n\n{time.time()}\n")
-    words = ["git", "-c", "user.name=P", "-c", "user.email=p@h", "-c", "safe.directory=*", "-C", str(body.soul)]
-    subprocess.run([*words, "add", "."], check=True, env=body.env(**environment))
-    subprocess.run([*words, "commit", "-q", "-m", "x"], check=True, env=body.env(**environment))
-
-
-def plant_next_key(body: Body) -> None:
-    body.json("key", "rotate", code=4)
-
-
-REAL: list[tuple[str, Callable[[Body], None], str]] = [
-    ("key", lambda body: body.key.chmod(0o644), "fail"),
-    ("private", lambda body: body.state.chmod(0o755), "warn"),
-    ("git directory", plant_alternates, "fail"),
-    ("git locks", plant_lock, "warn"),
-    ("git in use", lambda body: git(body, "checkout", "-q", "-b", "other") and None, "warn"),
-    ("replaced objects", plant_replace, "warn"),
-    ("fixed files", plant_drift, "warn"),
-    ("unpublished", plant_unpublished, "warn"),
-    ("host key", lambda body: (body.home / "known_hosts").write_text("garbage here\n") and None, "fail"),
-    ("daemon", lambda body: body.json("pause") and body.start(ready=False) and None, "warn"),
-    ("identity", lambda body: body.write("agent.json", "{"), "warn"),
-]
-
-
-@pytest.mark.parametrize(("check", "plant", "state"), REAL, ids=[row[0] for row in REAL])
-def test_a_real_fault_is_cured_by_typing_the_remedy(
-    fleet: Fleet, body: Body, check: str, plant: Callable[[Body], None], state: str
-) -> None:
-    pins = (body.home / "known_hosts").read_text()
-    if check == "daemon":
-        plant(body)
-        until(lambda: rows(body)["daemon"]["message"] != "no daemon runs", "it runs")
-    else:
-        plant(body)
-    found = rows(body)[check]
-    assert found["state"] == state, found
-    remedy = found["remedy"]
-    if check == "host key":
-        # A person compares the fingerprint; without a terminal it is typed.
-        remedy += f" --fingerprint {fleet.server.fingerprint()}"
-    type_in(body, remedy)
-    if check == "identity":
-        assert json.loads(body.read("agent.json") or "")["name"] == "kaoru"
-    cured = rows(body)[check]
-    assert cured["state"] == "ok", cured
-    (body.home / "known_hosts").write_text(pins)
-    body.stop()
-
-
 def test_a_lost_checkout_is_brought_back_by_the_remedy(fleet: Fleet) -> None:
     body = fleet.body("desk")
     body.write("notes/kept.md", "# kept\n")
@@ -662,19 +584,6 @@ def test_a_lost_checkout_is_brought_back_by_the_remedy(fleet: Fleet) -> None:
     type_in(body, found["remedy"])
     assert rows(body)["checkout"]["state"] == "ok"
     assert body.read("notes/kept.md") == "# kept\n"
-
-
-def test_a_name_that_another_machine_carries_is_taken_over_by_the_remedy(fleet: Fleet) -> None:
-    """MERGE-9."""
-    body = fleet.body("tower")
-    fields = json.loads(body.read("bodies/tower.json") or "")
-    body.write("bodies/tower.json", json.dumps({**fields, "host": "tower"}, indent=2) + "\n")
-    git(body, "-c", "user.name=P", "-c", "user.email=p@h", "commit", "-q", "-am", "x")
-    git(body, "push", "-q", str(fleet.bare), "main:main")
-    found = rows(body)["body"]
-    assert (found["state"], "tower" in found["message"]) == ("fail", True)
-    type_in(body, found["remedy"])
-    assert rows(body)["body"]["state"] == "ok"
 
 
 def test_write_access_is_proved_and_leaves_no_trace(fleet: Fleet, body: Body) -> None:
