@@ -40,8 +40,8 @@ ENVIRONMENT: Mapping[str, str] = MappingProxyType(
         "XDG_CONFIG_HOME, XDG_STATE_HOME": "used instead of ~/.config and ~/.local/state",
         "CONFIGURATION_DIRECTORY, STATE_DIRECTORY, CREDENTIALS_DIRECTORY": "set by systemd for a service; the first "
         "two also by whoever speaks to a service of the whole machine",
-        "NOTIFY_SOCKET, JOURNAL_STREAM": "set by systemd: where the daemon says that it is ready and gets on, and whether "
-        "the journal reads along",
+        "NOTIFY_SOCKET, JOURNAL_STREAM": "set by systemd: where the daemon says that it is ready and gets on, and "
+        "whether the journal reads along",
         "GITHUB_TOKEN, GITLAB_TOKEN, FORGEJO_TOKEN": "read only where a command is asked to use a host's interface, "
         "and kept nowhere",
         "EDITOR": "named by the advice of \\fBdoctor\\fP",
