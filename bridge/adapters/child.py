@@ -34,7 +34,7 @@ class Child:
 
     def wait(self, seconds: float) -> int | None:
         """Its exit code (128 + the number of the signal that ended it), None when it still runs after `seconds`."""
-        if self._code is None and select.select([self._descriptor], [], [], max(0.0, seconds))[0]:
+        if self._code is None and self._ended(seconds):
             self._sweep(signal.SIGTERM)
             _, state = os.waitpid(self.group, 0)
             code = os.waitstatus_to_exitcode(state)
@@ -55,6 +55,11 @@ class Child:
         while code is None:
             code = self.wait(60.0)
         return code
+
+    def _ended(self, seconds: float) -> bool:
+        poll = select.poll()  # select itself knows no descriptor beyond 1023, and many souls have more
+        poll.register(self._descriptor, select.POLLIN)
+        return bool(poll.poll(max(0.0, seconds) * 1000))
 
     def _sweep(self, number: int) -> bool:
         """Send a signal to the whole group; whether there is anybody left in it."""

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import faulthandler
 import os
+import resource
 import signal
 import threading
 from collections.abc import Callable
@@ -96,6 +97,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     signal.signal(signal.SIGHUP, again)
     os.chdir("/")
     prepare_process()
+    _take_descriptors()
     # The supervisor ends what hangs with SIGABRT: where each thread hung is then in the log.
     with contextlib.suppress(OSError, ValueError, AttributeError):
         faulthandler.enable()
@@ -115,6 +117,14 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         outlets.close()
     log.info("stopped")
     return 0
+
+
+def _take_descriptors() -> None:
+    """As many open files as this user may have: a soul takes seven and more, and what is usual is 1024 for a process,
+    for the sake of programs that know no higher ones."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _configured(arguments: argparse.Namespace, context: Context) -> Callable[[], dict[str, object]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -151,6 +152,21 @@ def test_a_changed_configuration_is_taken_over_without_a_new_process(pair: Pair)
         process.send_signal(signal.SIGHUP)
         until(lambda: pair.kaoru.seen()["daemon"]["since"] != since["kaoru"], "it begins anew")
         assert pair.mei.seen()["daemon"]["since"] == since["mei"]
+
+
+def test_one_process_may_open_as_many_files_as_its_user(pair: Pair) -> None:
+    """A soul takes seven and more: a hundred of them would not fit into the usual 1024."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with pair.log.open("wb") as log:
+        few = ["prlimit", f"--nofile=64:{most}", *pair.kaoru.command("run", "kaoru")]
+        process = subprocess.Popen(few, env=pair.kaoru.env(), stdout=log, stderr=log)
+    try:
+        pair.lives(pair.kaoru, process)
+        limits = Path("/proc", str(process.pid), "limits").read_text().splitlines()
+        assert next(line.split()[3] for line in limits if line.startswith("Max open files")) == str(most)
+    finally:
+        process.terminate()
+        assert process.wait(20) == 0
 
 
 def test_what_hangs_is_written_down_when_the_supervisor_ends_it(pair: Pair) -> None:

@@ -86,6 +86,8 @@ def _feed(child: subprocess.Popen[bytes], chunks: Iterable[bytes], limit: int | 
         raise ValueError("the child has no stdin")
     descriptor = pipe.fileno()
     os.set_blocking(descriptor, False)
+    poll = select.poll()
+    poll.register(descriptor, select.POLLOUT)
     total = 0
     try:
         for chunk in chunks:
@@ -94,7 +96,7 @@ def _feed(child: subprocess.Popen[bytes], chunks: Iterable[bytes], limit: int | 
                 raise errors.Refused(f"the pack is larger than {limit} bytes; nothing of it was kept", kind="rejected")
             rest = memoryview(chunk)
             while rest:
-                if not select.select([], [descriptor], [], _SILENCE)[1]:
+                if not poll.poll(_SILENCE * 1000):
                     raise errors.Transient("git index-pack takes no bytes", kind="busy")
                 rest = rest[os.write(descriptor, rest[:65536]) :]
         pipe.close()
