@@ -13,6 +13,7 @@ from bridge.core.errors import SoulError
 from bridge.core.instants import seconds
 from bridge.core.layout import MAIN
 from bridge.core.model import Presence
+from bridge.core.words import counted
 
 STALE = 600.0  # seconds after which a lock of git belongs to nobody
 MANY_PACKS = 100
@@ -148,7 +149,7 @@ def packs(patient: Patient) -> Finding | None:
         )
     if number > MANY_PACKS:
         return warn(f"{number} packs: everything takes longer", f"git -C {_word(patient.soul)} repack -a -d")
-    return ok(f"{size(octets)} in {number} packs")
+    return ok(f"{size(octets)} in {counted(number, 'pack')}")
 
 
 def fixed(patient: Patient) -> Finding | None:
@@ -219,7 +220,7 @@ def unpushed(patient: Patient) -> Finding | None:
     if not times:
         return ok("everything is published")
     age = patient.now - min(times)
-    message = f"{len(times)} commits are not published, the oldest for {span(max(age, 0.0))}"
+    message = f"{counted(len(times), 'commit')} not published, the oldest for {span(max(age, 0.0))}"
     return warn(message, patient.command("sync")) if age > LATE else ok(message)
 
 
@@ -240,7 +241,7 @@ def lost(patient: Patient) -> Finding | None:
         return None
     number = len(conflicts.listed(patient.repo, patient.now))
     if number:
-        return warn(f"{number} versions lost a merge and can be brought back", patient.command("conflicts"))
+        return warn(f"{counted(number, 'version')} lost a merge and can be brought back", patient.command("conflicts"))
     return ok("no version lost a merge in the last 90 days")
 
 

@@ -377,7 +377,7 @@ FAULTS: list[tuple[str, Plant, str, str, str]] = [
      "soul-bridge accept-remote"),
     ("problem", status(problem={"kind": "network", "message": "unreachable"}), "warn", "unreach", "soul-bridge sync"),
     ("hints", status(warnings=["the limit is reached"]), "warn", "limit", "sysctl"),
-    ("unpublished", local({"a": b"a"}, at=NOW - 7300), "warn", "1 commits are not published, the oldest for 2 h",
+    ("unpublished", local({"a": b"a"}, at=NOW - 7300), "warn", "1 commit not published, the oldest for 2 h",
      "soul-bridge sync"),
     ("unpublished", all_of(status(remote_tip=None), attribute(way=Way())), "warn", "nothing", "soul-bridge sync"),
     ("set aside", status(held=[HELD]), "warn", "a.bin (TREE-6", "soul-bridge status"),
