@@ -382,7 +382,7 @@ FAULTS: list[tuple[str, Plant, str, str, str]] = [
     ("unpublished", all_of(status(remote_tip=None), attribute(way=Way())), "warn", "nothing", "soul-bridge sync"),
     ("set aside", status(held=[HELD]), "warn", "a.bin (TREE-6", "soul-bridge status"),
     ("set aside", status(held=[WAITS]), "warn", "GUARD-2", "soul-bridge sync --now"),
-    ("conflicts", lost, "warn", "1 versions", "soul-bridge conflicts"),
+    ("conflicts", lost, "warn", "1 version", "soul-bridge conflicts"),
     ("programs", attribute(programs={"hooks.synced": ("notify-send",)}), "warn", "notify-send", "/c/kaoru.yaml"),
 ]  # fmt: skip
 
