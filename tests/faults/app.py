@@ -99,11 +99,11 @@ FAULTS = (
         (*GUARDS, *PASS),
     ),
     Fault(
-        "a path that was never seen is deleted",
+        "what stands where main has a file is ignored for ever",
         "app/observing.py",
-        "    look = replace(look, gone=look.gone & known.keys())\n",
-        "",
-        "GUARD-6",
+        "    unseen = _in_the_way_of_main(soul)\n",
+        "    unseen: dict[str, SeenEntry] = {}\n",
+        "TREE-4",
         PASS,
     ),
     Fault(
