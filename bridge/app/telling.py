@@ -8,10 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from bridge.app.keeping import SOUND
 from bridge.app.life import LOCAL
 from bridge.app.standing import StandOff
 from bridge.app.sync import Outcome
 from bridge.core.errors import SoulError
+from bridge.core.ports import Clock
 
 _VARYING = re.compile(r"[0-9]+(?:[.][0-9]+)?")  # times and counts do not make another problem of it
 
@@ -48,6 +50,28 @@ class Once:
         """Forget it; how often it happened."""
         with self._lock:
             return self._open.pop(name, ("", 0))[1]
+
+
+class Recovery:
+    """Hears when a soul that failed has lived long enough to have it told anew if it fails again.
+
+    once: counts its failures under its agent's name.
+    """
+
+    def __init__(self, log: Any, about: dict[str, str], once: Once, clock: Clock) -> None:
+        self._log = log
+        self._about = about
+        self._once = once
+        self._clock = clock
+        self._sound = clock.boottime() + SOUND
+
+    def passed(self, outcome: Outcome, took: float) -> None:
+        """A pass is over: it lives."""
+        if self._clock.boottime() >= self._sound and (times := self._once.over(self._about["agent"])):
+            self._log.info("over", **self._about, sentence="it lives again", times=times)
+
+    def answered(self, command: str, error: SoulError | None) -> None:
+        """A command proves nothing."""
 
 
 class Telling:

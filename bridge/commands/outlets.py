@@ -14,7 +14,7 @@ from bridge.app import status
 from bridge.app.attention import Attention, Notice
 from bridge.app.daemon import Ear
 from bridge.app.metrics import Board, Measured
-from bridge.app.telling import Telling
+from bridge.app.telling import Once, Recovery, Telling
 from bridge.commands import wiring
 from bridge.commands.context import Context
 from bridge.core.instants import iso
@@ -42,11 +42,12 @@ class _Watched:
 
 @dataclass
 class Outlets:
-    """Of one process. log: as structlog's."""
+    """Of one process. log: as structlog's. failures: of souls that do not live, by agent."""
 
     context: Context
     log: Any
     board: Board
+    failures: Once = field(default_factory=Once)
     _watched: dict[str, _Watched] = field(default_factory=dict)
 
     @classmethod
@@ -57,7 +58,8 @@ class Outlets:
     def open(self, settings: config.Settings, pass_id: Callable[[], str | None]) -> Outlet:
         """For a soul that was opened. pass_id: of its present pass."""
         about = {"agent": settings.agent, "body": settings.body}
-        ears: list[Ear] = [Telling(self.log, about, pass_id)]
+        recovery = Recovery(self.log, about, self.failures, self.context.clock)
+        ears: list[Ear] = [Telling(self.log, about, pass_id), recovery]
         if settings.metrics is None:
             return Outlet(ears, lambda document: self.look(settings.agent, document))
         objects = settings.soul / ".git"

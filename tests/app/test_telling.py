@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from bridge.app.host import Host
+from bridge.app.keeping import SOUND
 from bridge.app.life import Life
 from bridge.app.standing import StandOff
 from bridge.app.sync import Outcome
-from bridge.app.telling import Once, Telling, sameness
+from bridge.app.telling import Once, Recovery, Telling, sameness
 from bridge.core import cycle
 from bridge.core.errors import Refused, SoulError, Transient
+from bridge.fakes.clock import FakeClock
 from tests.app.bodies import fleet
 from tests.real.fleet import Fleet, until
 
@@ -127,6 +129,22 @@ def test_counting_is_by_name_and_sameness_and_whole_with_several_threads() -> No
         thread.join()
     assert once.over("t") == 2000
     assert sameness(ValueError("after 3 s")) == sameness(ValueError("after 12.5 s")) != sameness(KeyError("after 3 s"))
+
+
+def test_a_soul_that_failed_is_told_of_anew_only_after_it_lived_for_a_while(log: Log) -> None:
+    clock, once = FakeClock(), Once()
+    for _ in range(3):
+        once.again("kaoru", "a bug")
+    recovery = Recovery(log, ABOUT, once, clock)
+    recovery.passed(outcome(), 0.1)
+    assert (once.again("kaoru", "a bug"), log.lines) == (4, [])
+    clock.sleep(SOUND + 1)
+    recovery.answered("restore", None)
+    assert log.lines == []
+    recovery.passed(outcome(), 0.1)
+    recovery.passed(outcome(), 0.1)
+    assert [(event, fields["times"]) for _, event, fields in log.lines] == [("over", 4)]
+    assert once.again("kaoru", "a bug") == 1
 
 
 def test_the_status_counts_what_the_log_does_not_repeat() -> None:
