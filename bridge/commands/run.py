@@ -28,7 +28,7 @@ from bridge.app.nightly import Nightly
 from bridge.app.reads import Reads
 from bridge.app.reporting import KINDS, Reporter, resumed
 from bridge.app.soul import Soul
-from bridge.app.telling import Once, sameness
+from bridge.app.telling import sameness
 from bridge.app.tending import Asked, Outside, Tender
 from bridge.commands import consolidating, wiring
 from bridge.commands.context import Context
@@ -147,7 +147,7 @@ def _configured(arguments: argparse.Namespace, context: Context) -> Callable[[],
 
 def _telling(context: Context, outlets: Outlets) -> Callable[[Setback], None]:
     """What logs that a soul does not live, once for the same reason, and puts it into its `status`."""
-    once, log = Once(), outlets.log
+    once, log = outlets.failures, outlets.log
 
     def tell(setback: Setback) -> None:
         error, wait = setback.error, setback.wait
