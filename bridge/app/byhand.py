@@ -26,26 +26,31 @@ def settle(soul: Soul, progress: Progress) -> None:
     before, tip = accepted
     # Afterwards main stands elsewhere: a crash in between does not do it twice.
     if tip == soul.head() and soul.repo.has(before):
-        changes = _changes(soul, before, tip)
+        before, made = _below(soul, before, tip)
+        changes = soul.repo.diff(soul.tree_of(before), soul.tree_of(tip))
+        changes = {path: files for path, files in changes.items() if path not in soul.unplaced}
         known = {path: entry for path in changes if (entry := soul.seen.get(path)) is not None}
         look = soul.tree.look(known, sorted(changes))
         untouched = {path for path, entry in known.items() if look.files.get(path) == entry.stamp}
-        triples = _unseen(soul, before, tip, changes, untouched)
+        triples = _unseen(soul, before, made, changes, untouched)
         if triples:
             commit(soul, progress, Local(triples, theirs=before))
         _was_on_disk(soul, {path: changes[path][1] for path in known.keys() - untouched - look.special.keys()})
     soul.seen.remember(ACCEPTED, None)
 
 
-def _changes(soul: Soul, before: str, tip: str) -> Changes:
-    """What the person committed, by path: what main had, and what it got.
+def _below(soul: Soul, before: str, tip: str) -> tuple[str, int]:
+    """The commit that the person's own stand on, and when the first of those was made (seconds since the epoch).
 
     Of merges nobody can tell who removed what; and what we brought to main ourselves when a crash came is no person's.
     """
-    if any(len(made.parents) != 1 or _ours(soul, made) for made in soul.repo.log(tip, before)):
-        return {}
-    changes = soul.repo.diff(soul.tree_of(before), soul.tree_of(tip))
-    return {path: files for path, files in changes.items() if path not in soul.unplaced}
+    commit, made = tip, soul.repo.info(tip)
+    times = [made.time]
+    while commit != before and len(made.parents) == 1 and not _ours(soul, made):
+        times.append(made.time)
+        commit = made.parents[0]
+        made = soul.repo.info(commit)
+    return commit, min(times)
 
 
 def _ours(soul: Soul, made: Commit) -> bool:
@@ -57,9 +62,8 @@ def _ours(soul: Soul, made: Commit) -> bool:
     return made.author in {commits.author(soul.display_name(tree), soul.body) for tree in trees}
 
 
-def _unseen(soul: Soul, before: str, tip: str, changes: Changes, untouched: set[str]) -> dict[str, Triple]:
+def _unseen(soul: Soul, before: str, made: int, changes: Changes, untouched: set[str]) -> dict[str, Triple]:
     """By path: base, what the person committed, what main had; where that was not what the person saw."""
-    made = min((each.time for each in soul.repo.log(tip, before)), default=0)
     triples = {}
     for path, (had, committed) in changes.items():
         entry = soul.seen.get(path)

@@ -43,6 +43,7 @@ class Maker:
         self.scanner = self.random.random() < 0.15
         self.stale = self.random.random() < 0.3
         self.crashes = self.random.choice((0.0, 0.1, 0.3, 0.5))
+        self.others = self.random.random() < 0.15
         self.leases = self.random.random() < 0.2
         self.meanwhile = self.random.choice((0.0, 0.3, 0.6))
 
@@ -73,10 +74,11 @@ class Maker:
             return self.a_pass(depth)
         if draw < 0.5:
             return ["advance", self.random.choice((0.1, 0.3, 0.6, 1.0, 2.5, 5.0, 30.0, 70.0, 400.0))]
-        if draw < 0.85 or not (self.faults or self.people or self.accidents or self.odd or self.leases):
+        if draw < 0.85 or not (self.faults or self.people or self.accidents or self.odd or self.leases or self.others):
             return self.a_write()
         kinds: list[Callable[[], Step]] = []
         kinds += [self.a_fault] * (3 * self.faults) + [self.a_person] * (2 * self.people)
+        kinds += [self.another] * (4 * self.others)
         kinds += [self.a_lease] * (4 * self.leases)
         kinds += [self.an_accident] * (2 * self.accidents) + [self.an_oddity] * (2 * self.odd)
         return self.random.choice(kinds)()
@@ -237,6 +239,22 @@ class Maker:
                 ["come_back", number],
                 ["drop_all", number, self.random.choice(self.memories), self.random.choice(HOW)],
                 ["delete", number, self.random.choice(self.memories)],
+            )
+        )
+
+    def another(self) -> Step:
+        """What a body does that runs another implementation."""
+        number, memory = self.random.randrange(2), self.random.choice(self.memories)
+        return self.random.choice(
+            (
+                ["other", number, "sync"],
+                ["other", number, "sync"],
+                ["other", number, "sync"],
+                ["other", number, "add", memory, self.text()],
+                ["other", number, "add", memory, self.text()],
+                ["other", number, "drop", memory],
+                ["other", number, "note", self.random.choice(self.shared), self.text()],
+                ["other", number, "fixed", self.text()],
             )
         )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from bridge.app import accepting, freezing
 from bridge.core.errors import SoulError
-from tests.simulation import accidents, duels, faults, leases, oracle, scanner
+from tests.simulation import accidents, duels, faults, leases, oracle, others, scanner
 from tests.simulation.agent import DEEDS
 from tests.simulation.script import Script, Step
 from tests.simulation.world import Broken, SimBody, World
@@ -46,6 +46,8 @@ def take(world: World, step: Step) -> None:
         world.advance(number)
     elif name == "pass":
         _pass(world, world.body(number), words[0])
+    elif name == "other":
+        others.take(world, number, *words)
     elif name == "lease":
         leases.ACTS[words[0]](world, world.body(number), words[1], lambda nested: take(world, nested))
     elif name == "blink":
@@ -69,6 +71,8 @@ def heal(world: World) -> None:
         faults.online(world, body)
         faults.full(world, body, False)
         faults.detach(world, body, False)
+    for number in world.others:
+        others.take(world, number, "sync")
     leases.let_go(world)
     for body in world.bodies:
         for path in list(body.writers):

@@ -102,8 +102,11 @@ class SimBody:
 
 
 class World:
-    """All of it. trace: what happened, for people. elapsed: true seconds since the beginning. skewed: somebody set a
-    clock. holders: until when (elapsed) which body may believe that the lease is its own."""
+    """All of it.
+
+    trace: what happened, for people. elapsed: true seconds since the beginning. skewed: somebody set a clock. others:
+    bodies that run another implementation. holders: until when (elapsed) which body may believe that it has the lease.
+    """
 
     def __init__(self, script: Script, trace: Callable[[str], None] = lambda line: None) -> None:
         FakeRepo._reachable.clear()
@@ -117,6 +120,7 @@ class World:
         self.passes = self.deaths = 0
         self.elapsed, self.skewed = 0.0, False
         self.holders: dict[str, float] = {}
+        self.others: dict[int, Any] = {}
         for number in range(script.bodies):
             self.bodies.append(self._body(number))
 
