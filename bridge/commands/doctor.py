@@ -9,7 +9,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from bridge.adapters import config, gitssh, hosts, keys, lock, machine
+from bridge.adapters import config, formats, gitssh, hosts, keys, lock, machine
 from bridge.adapters.remote import Remote
 from bridge.adapters.repo import Repo
 from bridge.adapters.systemd import Systemd
@@ -22,7 +22,7 @@ from bridge.commands import wiring
 from bridge.commands.context import Context
 from bridge.commands.init import NothingYet
 from bridge.core import address
-from bridge.core.errors import Refused, Unusable
+from bridge.core.errors import Refused, SoulError, Unusable
 from bridge.core.model import Presence, RemoteLook
 from bridge.core.words import readable
 
@@ -38,10 +38,19 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     else:
         path = context.places.config_file(settings.agent)
         rows = [Row("configuration", "ok", str(path), "")]
-        with _patient(settings, context) as patient:
-            rows += doctor.run(patient)
+        rows += _checked(settings, context)
     context.answer([asdict(row) for row in rows], _page(rows))
     return int(any(row.state == "fail" for row in rows))
+
+
+def _checked(settings: config.Settings, context: Context) -> list[Row]:
+    """Every check of one soul, unless a newer version keeps its files: those are not looked into."""
+    try:
+        formats.refuse_newer(*wiring.folders(settings, context.places))
+    except SoulError as error:
+        return [Row("state", "fail", error.message, error.advice)]
+    with _patient(settings, context) as patient:
+        return doctor.run(patient)
 
 
 def _correct(named: str | None, context: Context, error: Unusable) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
+from bridge.adapters import formats
 from bridge.adapters.clock import SystemClock
 from bridge.adapters.events import read_events
 from bridge.commands.context import Context
@@ -12,7 +13,9 @@ from bridge.commands.context import Context
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Print facts, oldest first: a line each, or one list with --json, which cannot follow."""
-    path = context.places.events_file(context.agent(arguments.agent))
+    agent = context.agent(arguments.agent)
+    formats.refuse_newer(context.places.state_dir(agent))
+    path = context.places.events_file(agent)
     facts = read_events(path, arguments.follow, SystemClock().sleep)
     if context.json and not arguments.follow:
         context.answer(list(facts), "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from bridge.adapters import control
+from bridge.adapters import control, formats
 from bridge.app import pause
 from bridge.commands.context import Context
 from bridge.core.errors import SoulError
@@ -16,6 +16,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     """Remember the decision first, then tell a daemon that runs: one that does not listen finds it by itself."""
     agent = context.agent(arguments.agent)
     state, stop = context.places.state_dir(agent), arguments.command == "pause"
+    formats.refuse_newer(state)
     changed = pause.pause(state) if stop else pause.resume(state)
     request = {"command": arguments.command, "agent": agent}
     try:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bridge.adapters import child, config, control
+from bridge.adapters import child, config, control, formats
 from bridge.adapters.clock import monotonic_microseconds
 from bridge.adapters.notify import Notifier
 from bridge.adapters.tree import prepare_process
@@ -167,6 +167,10 @@ def _telling(context: Context, outlets: Outlets) -> Callable[[Setback], None]:
 
 def _note(context: Context, setback: Setback, outlets: Outlets) -> None:
     path, now = context.places.status_file(setback.agent), context.clock.now()
+    try:
+        formats.refuse_newer(path.parent)
+    except SoulError:
+        return  # whose status that is knows better
     document = status.read(path)
     if document is None:
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from bridge.adapters import config, lock
+from bridge.adapters import config, formats, lock
 from bridge.app import pause, status
 from bridge.commands.context import Context
 from bridge.core.errors import Unusable
@@ -27,6 +27,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
 def look(context: Context, agent: str) -> status.Document:
     """The document as it holds now. Raises Unusable where nothing at all can be told."""
     places = context.places
+    formats.refuse_newer(places.state_dir(agent))
     pid = lock.holder(places.lock_file(agent))
     running = pid is not None or lock.is_held(places.lock_file(agent))
     document = status.read(places.status_file(agent))

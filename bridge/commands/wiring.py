@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bridge import __version__
-from bridge.adapters import child, config, control, hooks, hosts, keys
+from bridge.adapters import child, config, control, formats, hooks, hosts, keys
 from bridge.adapters.events import Events
 from bridge.adapters.lock import Lock
 from bridge.adapters.remote import Access, Remote
@@ -67,12 +67,20 @@ def detour(settings: config.Settings, places: config.Places) -> str:
 
 
 def lock_of(settings: config.Settings, places: config.Places) -> Lock:
-    """The locks of one soul: in its state directory, and in its git directory once there is one."""
-    places.state_dir(settings.agent).mkdir(mode=0o700, parents=True, exist_ok=True)
+    """The locks of one soul: in its state directory, and in its git directory once there is one. Raises Unusable where
+    a newer version keeps its files, before anything there is touched."""
+    state, private = folders(settings, places)
+    formats.refuse_newer(state, private)
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
     paths = [places.lock_file(settings.agent)]
     if (settings.soul / ".git").is_dir():
-        paths.append(settings.soul / ".git" / PRIVATE / "lock")
+        paths.append(private / "lock")
     return Lock(*paths)
+
+
+def folders(settings: config.Settings, places: config.Places) -> tuple[Path, Path]:
+    """Where the program keeps its own files of one soul: the state directory, and our folder in the git directory."""
+    return places.state_dir(settings.agent), settings.soul / ".git" / PRIVATE
 
 
 def open_soul(settings: config.Settings, context: Context, lock: Lock, *, create: bool = False) -> Opened:
@@ -84,10 +92,12 @@ def open_soul(settings: config.Settings, context: Context, lock: Lock, *, create
     if threading.current_thread() is threading.main_thread():  # nobody else may; `run` does it for all its threads
         prepare_process()
     places, clock = context.places, context.clock
+    state, private = folders(settings, places)
+    formats.settle(state)
     repo, mended = _repo(settings, context, create)
     repo.largest = max(repo.largest, settings.hold_back_over)
-    private = settings.soul / ".git" / PRIVATE
     private.mkdir(mode=0o700, exist_ok=True)
+    formats.settle(private)
     seen = Seen(private / "seen.db")
     reads = Reads(clock)
     repo.reads = reads.ours
@@ -107,7 +117,7 @@ def open_soul(settings: config.Settings, context: Context, lock: Lock, *, create
         was_read=reads.since,
     )
     if (mended or seen.lost is not None) and soul.seen.recall(KNOWN) is None:
-        repairing.begin_again(soul, _first_line(places.state_dir(settings.agent) / MATERIALISED))
+        repairing.begin_again(soul, _first_line(state / MATERIALISED))
     return Opened(soul, lock, settings, _closing(soul, seen, repo, lock, end_hooks), reads)
 
 

@@ -1,0 +1,88 @@
+"""How the program's own files in a folder are laid out: one number for each folder, in its file `format`.
+
+It stands for all of them: what was seen, the notes beside files that left their names, the status, the facts. A
+folder without a number is from before there was one. An older one is brought up to date, step by step, while the soul
+is locked. A newer one is refused before anything in it is opened: who does not know what a file means can only lose it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from bridge.core.errors import Transient, Unusable
+
+NAME = "format"
+_LONGEST = 64  # bytes of the file that are looked at
+
+
+def _same(folder: Path) -> None:
+    """0 → 1: the files stay as they are, and have a number from now on."""
+
+
+# Each leads from its place in this list to the next number; after a crash it is taken once more.
+_STEPS: tuple[Callable[[Path], None], ...] = (_same,)
+
+
+def newest() -> int:
+    """The number that this version writes."""
+    return len(_STEPS)
+
+
+def refuse_newer(*folders: Path) -> None:
+    """Raises Unusable where one of these folders was written by a newer version, or does not say by which, and
+    Transient(kind="disk") where that cannot be read. Nothing is changed."""
+    for folder in folders:
+        number = _number(folder)
+        if number > newest():
+            raise Unusable(
+                f"{folder / NAME} says {number}: a newer soul-bridge keeps its files there, and this one knows"
+                f" formats up to {newest()}",
+                advice="Nothing was opened or changed; memories, history and those files are safe. Install that version"
+                " here again, or a newer one: soul-bridge --version",
+            )
+
+
+def settle(folder: Path) -> None:
+    """Bring a folder's files to the newest format. The caller holds the soul's lock. Raises as `refuse_newer` does."""
+    refuse_newer(folder)
+    for number in range(_number(folder), newest()):
+        _STEPS[number](folder)
+        _write(folder / NAME, number + 1)
+
+
+def _number(folder: Path) -> int:
+    path = folder / NAME
+    try:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            text = file.read(_LONGEST)
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+    except OSError as error:
+        raise Transient(f"{path} cannot be read: {error.strerror}", kind="disk", advice=f"ls -ld {path}") from error
+    if not text.strip().isdigit():
+        raise Unusable(
+            f"{path} is damaged: it does not say which format the files beside it have",
+            advice="Nothing was opened or changed; memories, history and those files are safe. If no newer soul-bridge"
+            f" was ever used here: rm {path}",
+        )
+    return int(text)
+
+
+def _write(path: Path, number: int) -> None:
+    fresh = path.with_name(f".{path.name}.new")
+    try:
+        with fresh.open("w", encoding="ascii") as file:
+            file.write(f"{number}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+    except OSError as error:
+        advice = f"ls -ld {path.parent}"
+        raise Transient(f"{path} cannot be written: {error.strerror}", kind="disk", advice=advice) from error
