@@ -26,7 +26,8 @@ _ADVICE = (
     ),
     (
         r"permission denied|publickey|authentication failed|unauthori[sz]ed|access denied",
-        "Add the output of `soul-bridge key show` to the repository as a deploy key with write access.",
+        "Add the output of `soul-bridge key show` to the repository as a deploy key with write access. If it was "
+        "deleted or renamed there, its keys went along: correct `remote` in the configuration.",
     ),
     (
         r"dubious ownership|safe\.directory",
