@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import logging
 import os
 import selectors
 import socket
@@ -22,6 +23,8 @@ LONGEST = 8 * 1024  # bytes of a question
 PATIENCE = 2.0  # seconds for a question to arrive, and for its answer to be taken
 LOOK = 5.0  # seconds after which a new address is looked at where the system does not wake a selector for it
 WAITING = 16  # questions that may wait for their turn
+
+_log = logging.getLogger(__name__)
 
 Address = tuple[str, int]
 Render = Callable[[], str]
@@ -116,7 +119,11 @@ def reply(head: bytes, answer: Render) -> bytes:
         return _answer("405 Method Not Allowed", "GET is all that can be done here\n", "Allow: GET\r\n")
     if words[1].partition("?")[0] != "/metrics":
         return _answer("404 Not Found", "there is only /metrics\n")
-    return _answer("200 OK", answer())
+    try:
+        return _answer("200 OK", answer())
+    except Exception:  # noqa: BLE001 - a fault in telling numbers must neither end this thread nor be silent
+        _log.exception("numbers could not be told")
+        return _answer("500 Internal Server Error", "a fault of soul-bridge; its log has the details\n")
 
 
 def _is_here(name: str) -> bool:
@@ -149,7 +156,10 @@ def write(path: Path, text: str) -> None:
     """
     fresh = path.with_name(f".{path.name}.{os.getpid()}.new")  # nobody collects a name that does not end in .prom
     try:
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(fresh)
+        # Made here and by nobody else, for the folder may be one that others write to.
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         with open(descriptor, "wb") as file:
             os.fchmod(descriptor, 0o644)
             file.write(text.encode("utf-8", "replace"))

@@ -229,6 +229,18 @@ def test_only_metrics_are_answered_and_only_to_get(here: tuple[str, int]) -> Non
         assert get(here, method=method)[0] == 405
 
 
+def test_a_fault_in_telling_numbers_is_an_answer_and_a_line_of_the_log(
+    listener: outlet.Listener, here: tuple[str, int], caplog: pytest.LogCaptureFixture
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        broken = ("127.0.0.1", found.getsockname()[1])
+    listener.open(broken, lambda: str(1 // 0))
+    assert get(broken)[0] == 500 and "ZeroDivisionError" not in get(broken)[1]
+    assert "numbers could not be told" in caplog.text
+    assert get(here)[0] == 200
+    listener.close(broken)
+
+
 def test_a_page_that_names_this_machine_its_own_way_is_not_answered(here: tuple[str, int]) -> None:
     for name in ("evil.example", "127.evil.example:80", "evil.example:9464", "10.0.0.1"):
         assert get(here, Host=name)[0] == 403
@@ -318,6 +330,16 @@ def test_a_file_is_whole_readable_for_everybody_and_alone(tmp_path: Path) -> Non
         seen.add(path.stat().st_size)
     writer.join()
     assert seen <= {4, 20_000}, "never a part of it"
+
+
+def test_what_somebody_laid_where_a_file_is_made_is_not_written_into(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.write_text("mine\n")
+    (tmp_path / f".soul.prom.{os.getpid()}.new").symlink_to(theirs)
+    outlet.write(tmp_path / "soul.prom", "x 1\n")
+    os.link(theirs, tmp_path / f".soul.prom.{os.getpid()}.new")
+    outlet.write(tmp_path / "soul.prom", "x 2\n")
+    assert (theirs.read_text(), (tmp_path / "soul.prom").read_text()) == ("mine\n", "x 2\n")
 
 
 def test_a_file_that_cannot_be_written_is_told_with_what_to_do(tmp_path: Path) -> None:
