@@ -242,6 +242,17 @@ def test_a_write_right_before_the_exchange_comes_out_and_is_told(world: Any) -> 
 
 
 @pytest.mark.parametrize("act", ["replace", "remove"])
+def test_a_file_that_changes_while_its_note_is_written_keeps_its_name(world: Any, act: str) -> None:
+    """GUARD-4: it is looked at once more after everything slow is done."""
+    world.write(NOTE, b"old")
+    seen = world.seen(NOTE)
+    world.tree.checkpoint = lambda step: world.append(NOTE, b" late") if step == f"{act}.note" else None
+    with pytest.raises(Moved):
+        world.tree.replace(NOTE, seen, b"new", False) if act == "replace" else world.tree.remove(NOTE, seen)
+    assert world.content(NOTE) == b"old late" and world.tree.leftovers() == []
+
+
+@pytest.mark.parametrize("act", ["replace", "remove"])
 @pytest.mark.parametrize("change", ["link", "mkdir", "delete"])
 def test_what_takes_the_place_of_the_file_in_the_last_moment_stays_there(world: Any, act: str, change: str) -> None:
     """GUARD-4, GUARD-6."""

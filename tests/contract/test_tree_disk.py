@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -424,6 +425,35 @@ def test_strangers_in_the_exchange_folder(world: RealWorld) -> None:
     assert [each.path for each in world.tree.leftovers()] == [NOTE]
     assert {each.name for each in out.iterdir()} >= {"0000000000000002", "0000000000000002.json"}
     assert not (out / "0000000000000001").exists() and not (out / "0000000000000003.json.tmp").exists()
+
+
+def test_bytes_decide_where_an_inode_was_used_again(world: RealWorld) -> None:
+    """GUARD-4: only what is the new content by inode and by bytes counts as never exchanged."""
+    world.write(NOTE, b"old")
+    world.tree.replace(NOTE, world.seen(NOTE), b"new", False)
+    [kept] = world.tree.leftovers()
+    note = world.private / "out" / f"{kept.id}.json"
+    inode = (world.private / "out" / kept.id).stat().st_ino
+    note.write_text(json.dumps(json.loads(note.read_text()) | {"inode": inode}))
+    world.restart()
+    assert [world.tree.leftover(each.id) for each in world.tree.leftovers()] == [b"old"]
+
+
+def test_a_file_that_changes_while_it_is_read_was_not_read(world: RealWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GUARD-1: half of one version and half of another are no version."""
+    world.write(NOTE, b"old")
+    read = os.read
+
+    def slowly(descriptor: int, length: int) -> bytes:
+        content = read(descriptor, length)
+        if content == b"old":
+            world.write(NOTE, b"new")
+        return content
+
+    monkeypatch.setattr(os, "read", slowly)
+    assert moved(lambda: world.tree.read(NOTE, LIMIT))
+    monkeypatch.undo()
+    assert world.tree.read(NOTE, LIMIT).content == b"new"
 
 
 def test_a_linked_exchange_folder_is_not_followed(world: RealWorld, tmp_path: Path) -> None:
