@@ -98,7 +98,7 @@ class Copy:
             "-p",
             "tests.faults.listening",
         ]
-        words += [f"--timeout={LONGEST_TEST}", f"--basetemp={self._place / 'tmp'}", *tests]
+        words += [f"--timeout={LONGEST_TEST}", f"--basetemp={self._place / 'pytest'}", *tests]
         call = {"words": words, "heard": str(heard), "out": str(out), "longest": LONGEST}
         assert self._zygote.stdin is not None and self._zygote.stdout is not None
         self._zygote.stdin.write(json.dumps(call) + "\n")
