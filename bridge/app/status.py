@@ -22,6 +22,13 @@ Document = dict[str, Any]
 STATES = ("idle", "settling", "syncing", "waiting", "refused", "paused", "stopped")
 _SHOWN = 4  # lines of one kind in words, so that all of it fits a screen; the document has everything
 _FLEET = 8  # bodies that are named in words
+# What every version has written, and as what.
+_NONE = type(None)
+_SHAPE: dict[str, tuple[type, ...]] = {
+    "state": (str,), "daemon": (dict,), "tip": (str, _NONE), "ahead": (int,), "behind": (int,), "pending": (list,),
+    "held": (list,), "conflicts": (int,), "last_pass": (dict, _NONE), "problem": (dict, _NONE), "lease": (dict, _NONE),
+    "bodies": (list,),
+}  # fmt: skip
 _CAUSES = {
     "auth": "key refused",
     "hostkey": "the key of the host is not accepted",
@@ -91,7 +98,12 @@ def read(path: Path) -> Document | None:
         document = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return None
-    return document if isinstance(document, dict) and "state" in document else None
+    return document if isinstance(document, dict) and _whole(document) else None
+
+
+def _whole(document: Document) -> bool:
+    """Whether it is one that was written by us, if perhaps by an older version: not half a file, nor somebody's."""
+    return all(isinstance(document.get(name), kinds) for name, kinds in _SHAPE.items())
 
 
 def current(document: Document, *, running: bool, pid: int | None, paused: bool) -> Document:

@@ -111,6 +111,28 @@ def test_a_number_that_nobody_can_read_is_refused_with_the_way_out(body: Body) -
     assert body.sync()["outcome"] == "ok"
 
 
+@pytest.mark.parametrize("garbage", [b"", b"\0" * 64, b'{"state": 5, "problem": 7}\n'], ids=["empty", "zeros", "other"])
+def test_whatever_file_of_ours_is_damaged_nothing_is_lost_and_nothing_is_a_fault_of_ours(
+    joined: quick.Fleet, tmp_path: Path, garbage: bytes
+) -> None:
+    """A command that needs the file says so and what to type; all others go on without what it held."""
+    original = joined.bodies["laptop"]
+    files = [path.relative_to(original.home) for place in folders(original) for path in place.rglob("*")]
+    for number, file in enumerate(path for path in files if (original.home / path).is_file()):
+        (tmp_path / str(number)).mkdir()
+        body = quick.copied(joined, tmp_path / str(number)).bodies["laptop"]
+        (body.home / file).write_bytes(garbage)
+        body.append("memories/MEMORY.md", "§\nhas a canoe\n")
+        for words in ("status", "sync", "status", "events", "doctor", "conflicts"):
+            done = body.run(words)
+            assert "fault of soul-bridge" not in done.err and "Traceback" not in done.err, (file, words, done.err)
+            assert done.code == 0 or "next: " in done.err or words == "doctor", (file, words, done)
+        entries = (body.soul / "memories/MEMORY.md").read_text().split("\n§\n")
+        assert entries == ["owns a kettle", "speaks Finnish", "has a canoe\n"], file
+        published = body.tree()["memories/MEMORY.md"].decode()
+        assert "has a canoe" in published or file.name in ("format", "id", "checkout"), file
+
+
 def test_a_step_that_a_crash_cut_short_is_taken_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The number follows the step: it is never ahead of what the files are."""
     taken: list[str] = []
