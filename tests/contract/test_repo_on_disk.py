@@ -682,6 +682,17 @@ def test_a_detached_head_and_another_branch_are_told(repo: Repo, soul: Path, git
     assert repo.state().busy == ""
 
 
+def test_files_that_a_sparse_checkout_hides_are_not_deleted(repo: Repo, soul: Path, git: Git) -> None:
+    """REPO-7: while it is on, a person is at work here."""
+    record(repo, {"notes/a.md": "1", "memories/b.md": "2"})
+    git(soul, "reset", "-q", "--hard")
+    assert repo.state().busy == ""
+    git(soul, "sparse-checkout", "set", "notes")
+    assert not (soul / "memories" / "b.md").exists() and "sparse checkout" in repo.state().busy
+    git(soul, "sparse-checkout", "disable")
+    assert (soul / "memories" / "b.md").exists() and repo.state().busy == ""
+
+
 # --- sending and receiving -------------------------------------------------------------------------------------------
 
 

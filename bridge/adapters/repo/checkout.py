@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -31,6 +32,7 @@ _UNDER_WAY = (
     ("BISECT_LOG", "a bisect is under way"),
     ("sequencer", "a cherry-pick or revert of several commits is under way"),
 )
+_SPARSE = re.compile(rb"^\s*sparsecheckout\s*=\s*([^#;\n]*)", re.IGNORECASE | re.MULTILINE)
 # Formats that would be misread rather than fail.
 _FORMATS = re.compile(rb"^\s*(objectformat\s*=\s*\"?sha256|refstorage\s*=\s*\"?reftable)", re.IGNORECASE | re.MULTILINE)
 
@@ -252,11 +254,26 @@ class Repo:
         reasons = [words for name, words in _UNDER_WAY if os.path.lexists(self.git_dir / name)]
         if locks.young(self.git_dir, self.git_dir / "index.lock"):
             reasons.append("another git holds index.lock")
+        if _is_sparse(self.git_dir):
+            reasons.append("a sparse checkout hides files (`git sparse-checkout disable` shows them again)")
         return CheckoutState(head, "; ".join(reasons))
 
     def index(self, expected: str | None, new: str, absent: Collection[str] = ()) -> bool:
         """Bring git's index along from tree `expected` to tree `new`; see `Index.follow`. Never raises."""
         return self._index.follow(expected, new, absent)
+
+
+def _is_sparse(git_dir: Path) -> bool:
+    """Whether a person has git hide files of the checkout: they are gone, and nobody deleted them."""
+    if not os.path.lexists(git_dir / "info" / "sparse-checkout"):
+        return False
+    said = []
+    for name in ("config", "config.worktree"):
+        with contextlib.suppress(OSError):
+            said.append(plain(git_dir / name))
+    # The second file's word counts where both have one.
+    words = [match for content in said for match in _SPARSE.findall(content)]
+    return bool(words) and words[-1].strip().lower() not in (b"false", b"no", b"off", b"0")
 
 
 def _draft(draft: Path) -> None:
