@@ -63,8 +63,11 @@ def let_in(arguments: argparse.Namespace, context: Context, wanted: authorizing.
     """Find a token, and have the key let in with it. Raises Refused, Transient, Unusable: each says what is safe."""
     kind, where = arguments.authorize, wanted.address
     refuse_mismatch(kind, arguments.api, where)
-    url = arguments.api or known.api(kind, where.host)
-    host = known.site(where.host) if arguments.api is None else forges.base(url).shown
+    url, host = known.api(kind, where.host), known.site(where.host)
+    if arguments.api is not None:
+        named = forges.base(arguments.api)
+        url = arguments.api.rstrip("/") + ("" if named.path else known.api_path(kind, named.host))
+        host = named.shown
     looked = forges.names(kind, host, arguments.api is not None)
     found = config.token(looked)
     token = forges.plain(found) if found else forges.of_program(kind, host, child.environment())

@@ -18,7 +18,7 @@ _PAGES = {
     "gitlab": "/-/settings/repository#js-deploy-keys-settings",
     "forgejo": "/settings/keys",
 }
-_APIS = {"github": "https://{host}/api/v3", "gitlab": "https://{host}/api/v4", "forgejo": "https://{host}/api/v1"}
+_APIS = {"github": "/api/v3", "gitlab": "/api/v4", "forgejo": "/api/v1"}
 
 
 def site(host: str) -> str:
@@ -39,9 +39,12 @@ def repository(address: Address) -> str:
 def api(kind: str, host: str) -> str:
     """Where the API of a host of this kind is, without a "/" at its end."""
     host = site(host)
-    if host == "github.com":
-        return "https://api.github.com"
-    return _APIS[kind].format(host=_bracketed(host))
+    return "https://api.github.com" if host == "github.com" else f"https://{_bracketed(host)}{api_path(kind, host)}"
+
+
+def api_path(kind: str, host: str) -> str:
+    """Where on a host its API usually is: one that is there for nothing else has it at its root."""
+    return "" if kind == "github" and host.startswith("api.") else _APIS[kind]
 
 
 def keys_page(kind: str, address: Address) -> str:

@@ -36,6 +36,16 @@ def test_the_api_is_asked_over_https_at_the_host_of_the_address(kind: str, host:
     assert forges.api(kind, host) == url
 
 
+def test_an_api_that_is_named_without_a_path_is_where_it_usually_is() -> None:
+    """AUTH-3: but for a host that is there for the API alone."""
+    assert forges.api_path("forgejo", "git.example.org") == "/api/v1"
+    assert forges.api_path("gitlab", "api.example.org") == "/api/v4"
+    assert (forges.api_path("github", "git.example.org"), forges.api_path("github", "api.github.com")) == (
+        "/api/v3",
+        "",
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "other"),
     [

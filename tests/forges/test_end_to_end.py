@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bridge.app.host import Host
-from tests.forges.fake import TOKEN, FakeForge
+from tests.forges.fake import BASES, TOKEN, FakeForge
 from tests.real.fleet import Body, Fleet
 
 REPOSITORY = "me/kaoru.soul.git"
@@ -68,9 +68,11 @@ def test_one_command_with_a_token_ends_in_a_synchronised_soul(fleet: Fleet, forg
 def test_the_same_command_again_asks_no_api_where_the_key_opens_the_repository(fleet: Fleet, forge: FakeForge) -> None:
     """AUTH-3: what the login proves needs no token."""
     body = newcomer(fleet, forge)
-    words = ("--host-key", fleet.server.fingerprint(), "--authorize", forge.kind, "--api", forge.url)
+    api = f"http://127.0.0.1:{forge.port}"  # the rest of its address is the usual one
+    words = ("--host-key", fleet.server.fingerprint(), "--authorize", forge.kind, "--api", api)
     body.init(*words)
     asked = len(forge.asked)
+    assert all(one.path.startswith(BASES[forge.kind]) for one in forge.asked)
     body.environment = {}
     body.init(*words)
     assert len(forge.asked) == asked and len(forge.rows) == 1

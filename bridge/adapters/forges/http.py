@@ -57,7 +57,8 @@ class Base:
     def shown(self) -> str:
         """Its host, as people write it."""
         usual = self.port == (443 if self.secure else 80)
-        return self.host if usual else f"{self.host}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if usual else f"{host}:{self.port}"
 
 
 def base(url: str) -> Base:
@@ -98,7 +99,7 @@ class Api:
 
     base: Base
     headers: Mapping[str, str] = field(repr=False)
-    patience: Patience = Patience()  # noqa: RUF009
+    patience: Patience = field(default_factory=Patience)
 
     def ask(self, method: str, path: str, document: Mapping[str, Any] | None = None) -> Answer:
         """One question and its answer, whatever its status.
