@@ -37,6 +37,33 @@ def remedy(step: dict[str, Any], check: str) -> str:
     return str(next(one["remedy"] for one in step["doctor"]["answer"] if one["check"] == check))
 
 
+def measured(step: dict[str, Any]) -> dict[str, Any]:
+    """What the metrics say: the state, the kinds of problem, and numbers."""
+    found: dict[str, Any] = {"problems": []}
+    for line in step["metrics"].splitlines():
+        name, _, rest = line.partition("{")
+        labels, _, value = rest.rpartition("} ")
+        if name == "soul_bridge_state" and float(value):
+            found["state"] = labels.partition('state="')[2].partition('"')[0]
+        elif name == "soul_bridge_problem" and float(value):
+            found["problems"].append(labels.partition('kind="')[2].partition('"')[0])
+        elif name in ("soul_bridge_unpushed_commits", "soul_bridge_attention"):
+            found[name.removeprefix("soul_bridge_")] = float(value)
+    return found
+
+
+def test_the_metrics_say_the_same_at_each_step(found: dict[str, Any]) -> None:
+    well = {"state": "idle", "problems": [], "unpushed_commits": 0.0, "attention": 0.0}
+    assert measured(found["offline"]) == {**well, "state": "waiting", "problems": ["network"], "unpushed_commits": 1.0}
+    for step, kind in (("stranger", "hostkey"), ("revoked", "auth")):
+        ahead = float(found[step]["status"]["answer"]["ahead"])
+        refused = {"state": "refused", "problems": [kind], "unpushed_commits": ahead, "attention": 1.0}
+        assert measured(found[step]) == refused, step
+    for step in ("online", "accepted", "restored"):
+        assert measured(found[step]) == well, step
+    assert found["end"]["metrics"] == ""
+
+
 def test_all_of_it_was_lived_through_by_one_process(found: dict[str, Any]) -> None:
     assert "failed" not in found, found["failed"]
     assert found["joined"]["code"] == 0 and found["installed"]["code"] == 0

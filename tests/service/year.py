@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 import traceback
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ AGENT, SLEPT = "kaoru", Path("/run/slept")
 DAY = 86_400.0
 FIRST_REFUSAL, SESSION = 65.0, 660.0  # seconds: after a first refusal it is patient so long; a session lives so long
 MEMORY = "memories/MEMORY.md"
+METRICS = "127.0.0.1:9464"
 
 
 def main(package: str, answer: Path) -> None:
@@ -171,6 +173,8 @@ class Machine:
         own = Path(f"/etc/systemd/system/{self.inside.UNIT}.d/zz-slept.conf")
         own.parent.mkdir(parents=True)
         own.write_text(f"[Service]\nEnvironment=PYTHONPATH={self.python['PYTHONPATH']}\n")
+        with Path(self.inside.PLACES["CONFIGURATION_DIRECTORY"], f"{AGENT}.yaml").open("a") as file:
+            file.write(f"metrics:\n  listen: {METRICS}\n")
         self.found["installed"] = self.bridge("service", "install", "--system")
 
     def write(self, text: str) -> None:
@@ -204,6 +208,14 @@ class Machine:
         words = ("journalctl", "--no-pager", "-o", "cat", "-u", self.inside.UNIT, "--cursor-file=/run/cursor")
         return str(self.inside.call(*words)["out"])
 
+    def metrics(self) -> str:
+        """What a Prometheus is told, "" where nobody answers."""
+        try:
+            with urllib.request.urlopen(f"http://{METRICS}/metrics", timeout=10) as answer:
+                return str(answer.read().decode())
+        except OSError:
+            return ""
+
     def tell(self, step: str) -> None:
         self.found[step] = self.seen(step)
 
@@ -215,6 +227,7 @@ class Machine:
                 sys.executable, "-m", "bridge", "status", AGENT, **self.inside.PLACES, **self.python
             )["out"],
             "doctor": self.bridge("doctor", AGENT),
+            "metrics": self.metrics(),
             "journal": self.journal(),
             "unit": self.inside.shown(),
             "here": self.inside.call(*read, str(self.inside.SOUL), "rev-parse", "main")["out"].strip(),
