@@ -15,8 +15,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-import paramiko
-
+from bridge.adapters.remote.lean import paramiko
 from bridge.core.errors import HostKeyChanged, Refused, Transient
 from bridge.core.words import advice, readable
 
