@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from bridge.adapters.repo import Repo
+from bridge.core.model import File
 from tests.effects import Effect, watched
 from tests.real.fleet import Body, Fleet, git
 from tests.real.rows import entries
@@ -65,7 +67,8 @@ class Disk:
         self.synced |= {new} if old in self.synced else set()
 
     def _main(self, oid: str) -> None:
-        git(self.soul, "rev-list", "--objects", oid)
+        if "missing" in git(self.soul, "cat-file", "--batch-check", stdin=f"{oid}^{{tree}}\n".encode()):
+            self.wrong.append(f"main names {oid}, which is not written yet")
         self._settled(str(self.soul / ".git" / "objects" / "pack"), "main moves before the names of its packs are")
 
     def _remembered(self, connection: sqlite3.Connection) -> None:
@@ -126,6 +129,18 @@ def test_nothing_is_named_or_remembered_before_it_is_durable(pair: Fleet) -> Non
         assert any(line.startswith(kind) for line in disk.told), f"no {kind} was seen at all"
     assert any("main.lock main" in line for line in disk.told)
     assert sum(".idx" in line and "rename" in line for line in disk.told) >= 2, "a pack was written, one was received"
+
+
+def test_a_ref_never_names_what_is_not_written_yet(tmp_path: Path) -> None:
+    """GUARD-4: also where the caller left it to the ref to write new objects."""
+    soul = tmp_path / "soul"
+    repo = Repo.create(soul)
+    tree = repo.edit("", {"a/b": File(repo.write(b"text"))})
+    commit = repo.commit(tree, [], "Kaoru (laptop)", "kaoru@laptop.local", "a change (laptop)\n", 1_700_000_000)
+    disk = Disk(soul)
+    with watched(disk.note):
+        repo.move("refs/heads/main", None, commit)
+    assert disk.wrong == [] and any("main.lock main" in line for line in disk.told)
 
 
 def _synced(body: Body) -> None:
