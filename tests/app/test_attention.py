@@ -76,6 +76,14 @@ def test_another_reason_is_told_beside_the_first_and_calm_only_when_all_are_gone
     assert person.states()[2:] == ["calm"]
 
 
+def test_a_reason_that_went_beside_another_is_told_anew_when_it_comes_back() -> None:
+    person = Person()
+    person.look(held=[HELD], problem=problem("auth"))
+    person.look(held=[HELD])
+    person.look(minutes=AGAIN / 60, held=[HELD], problem=problem("auth"))
+    assert person.states() == ["attention auth,held", "attention auth"]
+
+
 def test_a_held_file_that_is_being_written_again_has_not_been_mended() -> None:
     person = Person()
     for _ in range(3):

@@ -86,6 +86,7 @@ def test_a_soul_is_measured_by_what_its_status_says_and_its_passes_took() -> Non
     assert [value["state"].value(state=state) for state in status.STATES] == [0, 0, 0, 0, 1, 0, 0]
     assert (value["problem"].value(kind="auth"), value["problem"].value(kind="disk")) == (1, 0)
     assert (value["refusals_total"].value(kind="auth"), value["refusals_total"].value(kind="rejected")) == (2, 0)
+    assert value["refusals_total"].value(kind="network") == 0, "nobody refused anything"
     assert value["last_verified_timestamp_seconds"].value() == now - 12
     assert value["pass_duration_seconds"].value("_sum") == 2.0
     assert value["pass_duration_seconds"].value("_count") == 3

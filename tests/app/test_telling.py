@@ -162,6 +162,18 @@ def test_the_status_counts_what_the_log_does_not_repeat() -> None:
     assert life.problem_times == 2
 
 
+@pytest.mark.parametrize(
+    ("changed", "verified"),
+    [({}, True), ({"remote_tip": "b" * 40}, False), ({"fetched": False}, False),
+     ({"pushed": True, "fetched": False}, True),
+     ({"tip": None, "remote_tip": None}, False), ({"problem": Refused("denied")}, False)],
+)  # fmt: skip
+def test_verified_is_what_the_remote_was_heard_to_have_too(changed: dict[str, Any], verified: bool) -> None:
+    life = Life(fleet().body("laptop").soul)
+    life.note(outcome(**{"fetched": True, **changed}), None)
+    assert (life.verified is not None) is verified
+
+
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     place = tmp_path_factory.mktemp("telling")
