@@ -18,10 +18,10 @@ import struct
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from bridge.core.instants import iso
 from bridge.core.words import escaped
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Events:
         )
 
     def _ordered(self, _logger: Any, _method: str, fields: MutableMapping[str, Any]) -> Mapping[str, Any]:
-        head = {"at": instant(self._clock.now()), "event": fields.pop("event"), **self._bound}
+        head = {"at": iso(self._clock.now()), "event": fields.pop("event"), **self._bound}
         return head | {name: _shown(value) for name, value in fields.items()}
 
     def _append(self, line: str) -> None:
@@ -164,11 +164,6 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 def _numbered(path: Path, number: int) -> Path:
     return path.with_name(f"{path.name}.{number}")
-
-
-def instant(seconds: float) -> str:
-    """ISO 8601 UTC with milliseconds, for seconds since the epoch."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _dumps(value: Any, **options: Any) -> str:
