@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import stat
 import time
@@ -184,4 +185,26 @@ def test_a_desktop_without_a_program_for_it_is_told_in_the_log(faulty: Fleet, tm
     body.start(PATH=str(tmp_path / "bin"))
     body.write("notes/large.md", "x" * 5000)
     until(lambda: "notify-send, which is not installed" in body.log(), "it is told")
+    assert body.stop() == 0
+
+
+def test_a_changed_address_is_taken_over_and_a_pause_is_a_state(faulty: Fleet) -> None:
+    """SIGHUP: the old address is let go, the new one answers, in the same process."""
+    old, new = free(), free()
+    body = faulty.body("laptop", metrics=json.dumps({"listen": f"127.0.0.1:{old}"})).start()
+    until(lambda: asked(old), "the old one answers")
+    body.configure(metrics=json.dumps({"listen": f"127.0.0.1:{new}"}))
+    assert body.daemon is not None
+    body.daemon.send_signal(signal.SIGHUP)
+
+    def answers(port: int) -> dict[str, Metric]:
+        try:
+            return asked(port)
+        except OSError:
+            return {}
+
+    until(lambda: answers(new), "the new one answers")
+    assert answers(old) == {}
+    body.json("pause")
+    until(lambda: asked(new)["soul_bridge_state"].value(state="paused") == 1, "the pause is seen")
     assert body.stop() == 0
