@@ -295,6 +295,25 @@ def test_what_an_open_descriptor_writes_after_a_replacement_is_a_local_write() -
     assert one.tree.leftovers() == []
 
 
+def test_what_came_out_is_kept_as_long_as_somebody_has_it_open() -> None:
+    """GUARD-4: also unchanged and old; whoever has it may still write, minutes after its file left its name."""
+    world, (one, two) = joined("laptop", "phone")
+    one.write(MEMORY, "base\n")
+    world.settle()
+    one.tree.patience = 0.0
+    writer = one.tree.agent_open(MEMORY)
+    two.write(MEMORY, "base\n§\nfrom the phone\n")
+    two.settle()
+    for _ in range(3):
+        one.settle()
+    assert "from the phone" in (one.text(MEMORY) or "")
+    writer.write("§\nlate\n".encode())
+    writer.close()
+    world.settle()
+    assert set((two.text(MEMORY) or "").strip().split("\n§\n")) == {"base", "from the phone", "late"}
+    assert one.tree.leftovers() == []
+
+
 def test_a_late_write_into_another_bodys_file_is_in_history_alone() -> None:
     """MERGE-9, GUARD-4: it may not stand there, and its bytes are not lost."""
     world, (one, two) = joined("laptop", "phone")
