@@ -902,3 +902,13 @@ def test_files_that_were_deleted_are_not_kept_open(repo: Repo, soul: Path) -> No
         except FileNotFoundError:
             continue
     assert not [path for path in opened if path.startswith(str(soul)) and "(deleted)" in path]
+
+
+def test_what_was_read_is_not_kept_at_hand_beyond_housekeeping(repo: Repo) -> None:
+    """Years of one soul, and a hundred souls in one process, have to fit into memory."""
+    tips = [record(repo, {f"notes/{number}.md": str(each) for number in range(40)}) for each in range(30)]
+    before = [list(repo.files(repo.info(tip).tree)) for tip in tips]
+    assert len(repo._store._recent) > 60 and len(repo._trees._parsed) > 30
+    repo.maintain()
+    assert not repo._store._recent and not repo._trees._parsed
+    assert [list(repo.files(repo.info(tip).tree)) for tip in tips] == before

@@ -108,8 +108,13 @@ class Repo:
         return done
 
     def maintain(self, *, most: int = maintenance.MOST_PACKS, deadline: float = 600.0) -> bool:
-        """Put packs together when there are more than `most`; whether it was done. See `maintenance.repack`."""
+        """Put packs together when there are more than `most`; whether it was done. See `maintenance.repack`.
+
+        What earlier passes read is not kept at hand beyond this: it is megabytes for each soul, and there may be many.
+        """
         self.flush()
+        self._store.forget()
+        self._trees.forget()
         done = maintenance.repack(self.git_dir, self.refs("refs/"), most=most, deadline=deadline)
         if done:
             self.reopen()

@@ -184,6 +184,11 @@ class Store:
         except OSError as error:
             raise damaged(f"object {oid} cannot be read: {error.strerror}") from error
 
+    def forget(self) -> None:
+        """Keep nothing at hand any more: what is read again is read from the disk."""
+        self._recent.clear()
+        self._recent_weight = 0
+
     def _remember(self, oid: str, found: tuple[str, bytes]) -> None:
         """Keep what history is made of at hand; the contents of files are read once."""
         if found[0] == "blob" or len(found[1]) > _SMALL:

@@ -92,6 +92,11 @@ class Trees:
             self._entries -= len(self._parsed.popitem(last=False)[1])
         return folder
 
+    def forget(self) -> None:
+        """Keep no parsed folder at hand any more."""
+        self._parsed.clear()
+        self._entries = 0
+
     def find(self, tree: str, path: str) -> Entry | None:
         """The entry at a path, folders included; None when absent, and for the tree itself."""
         found: Entry | None = None
