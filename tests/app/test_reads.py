@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bridge.app.reads import SOON, Reads
+from bridge.app.reads import MOST, SOON, Reads
 from bridge.fakes.clock import FakeClock
 
 MEMORY = "memories/MEMORY.md"
@@ -58,3 +58,20 @@ def test_where_nobody_can_tell_it_counts_as_read() -> None:
     reads.watching(True)
     assert reads.since(MEMORY, written)
     assert not reads.since(MEMORY, clock.boottime())
+
+
+def test_what_is_remembered_has_a_limit_and_what_was_forgotten_counts_as_read() -> None:
+    """MERGE-12: who cannot tell says yes; years of files with names of their own fill no memory."""
+    reads, clock = seeing()
+    written = clock.boottime()
+    for number in range(3 * MOST):
+        clock.advance(0.001)
+        reads.ours(f"notes/ours-{number}.md")
+        reads.closed(f"notes/{number}.md")
+    assert len(reads._others) <= MOST and len(reads._ours) <= MOST
+    assert reads.since("notes/0.md", written), "it was read, and that is forgotten"
+    assert reads.since(f"notes/{3 * MOST - 1}.md", written)
+    clock.advance(1)
+    reads.closed(MEMORY)
+    later = clock.boottime()
+    assert reads.since(MEMORY, later) and not reads.since("notes/0.md", later), "what comes is told as ever"
