@@ -44,7 +44,7 @@ class Reads:
                 self._ours = {known: at for known, at in self._ours.items() if now - at[-1] < SOON}
                 self._full = max(
                     MOST, 2 * len(self._ours)
-                )  # a first look at very many files is no reason to look often
+                )  # a first look at many files is one sweep more, not many
 
     def closed(self, path: str) -> None:
         """The watcher saw this file closed after a read."""
