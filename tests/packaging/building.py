@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import signal
 import subprocess
 from pathlib import Path
 
@@ -18,12 +19,18 @@ def run(*words: object, cwd: Path, umask: int = 0o022, **environment: str) -> st
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "SOUL_BRIDGE_", "GIT_"))
     }
-    answer = subprocess.run(
-        list(map(str, words)), cwd=cwd, env={**kept, **environment}, capture_output=True, text=True, timeout=110,
-        check=False, umask=umask,
-    )  # fmt: skip
-    assert answer.returncode == 0, (words, answer.stdout[-3000:], answer.stderr[-3000:])
-    return answer.stdout
+    with subprocess.Popen(
+        list(map(str, words)), cwd=cwd, env={**kept, **environment}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, umask=umask, start_new_session=True,
+    ) as program:  # fmt: skip
+        try:
+            said, complained = program.communicate(timeout=110)
+        except BaseException:
+            # Whatever it started goes with it: daemons outlive a demo that is killed.
+            os.killpg(program.pid, signal.SIGKILL)
+            raise
+    assert program.returncode == 0, (words, said[-3000:], complained[-3000:])
+    return said
 
 
 def digest(path: Path) -> str:
