@@ -451,6 +451,39 @@ def test_a_lost_identity_comes_back_from_history_at_once() -> None:
     assert world.published()["agent.json"] == agent == one.files()["agent.json"] == two.files()["agent.json"]
 
 
+def test_an_identity_that_history_has_is_not_born_anew() -> None:
+    """TREE-1: by whichever body it is missed, and with everything that was ever changed in it."""
+    world, (one, two) = joined("laptop", "phone")
+    one.write("agent.json", json.dumps({**json.loads(one.text("agent.json") or ""), "pronouns": "she"}))
+    world.settle()
+    agent = world.published()["agent.json"]
+    head = two.soul.head() or ""
+    tree = two.repo.edit(two.soul.tree_of(head), {"agent.json": None})
+    two.repo.names["refs/heads/main"] = two.repo.commit(tree, [head], "P (p)", "a@b", "by hand", 5)
+    two.repo.flush()
+    two.delete("agent.json")
+    two.run(waive=True, remote=False, publish=False)
+    assert two.tracked()["agent.json"] == agent
+    world.settle()
+    assert world.published()["agent.json"] == agent
+
+
+def test_a_body_whose_clock_was_set_back_lets_the_others_stand() -> None:
+    """MERGE-6: five minutes behind its own last pass is wrong, less is not."""
+    for behind, stands in ((400.0, "theirs\n"), (200.0, "ours\n")):
+        world, (one, two) = joined("laptop", "phone")
+        one.write("notes/a.md", "base\n")
+        world.settle()
+        two.write("notes/a.md", "theirs\n")
+        two.settle()
+        one.write("notes/a.md", "ours\n")
+        one.seen.remember("clock", world.clock.now() + behind)
+        one.run(waive=True)
+        assert one.text("notes/a.md") == stands
+        world.settle()
+        assert one.text("notes/a.md") == two.text("notes/a.md") == stands
+
+
 def test_deletions_travel_and_stay() -> None:
     """MERGE-2: a deletion on either side wins, and nobody brings the entry back."""
     world, (one, two) = joined("laptop", "phone")

@@ -8,6 +8,7 @@ import pytest
 
 from bridge.app import conflicts, history, undoing
 from bridge.core.errors import Refused
+from bridge.core.model import File
 from tests.app.bodies import Body, Fleet, fleet
 
 NOTE = "notes/kyoto.md"
@@ -208,6 +209,23 @@ def test_an_identity_comes_back_under_the_published_id() -> None:
     undoing.restore(one.soul, {"commit": first, "path": "agent.json"})
     one.settle()
     assert json.loads(one.text("agent.json") or "") == fields
+
+
+def test_an_identity_of_another_id_comes_back_with_everything_but_that() -> None:
+    """MERGE-5: a person once committed another id; what else stood there may come back."""
+    one = fleet().body("laptop")
+    one.settle()
+    fields = json.loads(one.text("agent.json") or "")
+    head = one.soul.head() or ""
+    other = {**fields, "id": "0f8fad5b-d9cb-469f-a165-70867728950e", "color": "#010203"}
+    file = File(one.repo.write(json.dumps(other).encode()))
+    tree = one.repo.edit(one.soul.tree_of(head), {"agent.json": file})
+    mistake = one.repo.commit(tree, [head], "P (p)", "a@b", "by hand", 5)
+    one.repo.names["refs/heads/main"] = mistake
+    one.repo.flush()
+    one.settle()
+    undoing.restore(one.soul, {"commit": mistake, "path": "agent.json"})
+    assert json.loads(one.tracked()["agent.json"]) == {**fields, "color": "#010203"}
 
 
 def test_history_tells_what_changed_in_words() -> None:
