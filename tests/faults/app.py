@@ -188,10 +188,10 @@ FAULTS = (
         CRASH,
     ),
     Fault(
-        "a record that never reached main counts as done",
+        "a record that a crash interrupted is finished without what was seen",
         "app/recording.py",
-        "done = tip is not None and soul.repo.has(commit) and soul.repo.is_ancestor(commit, tip)",
-        "done = tip is not None and soul.repo.has(commit)",
+        '{path: _entry(entry) for path, entry in intent["entries"].items()}',
+        "{}",
         "GUARD-4",
         CRASH,
     ),
@@ -273,7 +273,7 @@ FAULTS = (
         'newest.clock_wrong(soul.seen.recall("clock"), soul.clock.now())',
         "newest.clock_wrong(None, soul.clock.now())",
         "MERGE-6",
-        ("tests/app/test_pass_remote.py", *PASS),
+        PASS,
     ),
     # --- arrivals
     Fault(
