@@ -1,11 +1,39 @@
 """What holds for every test: random examples replay, a slow machine is no failure, and `--torture` makes more of it."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import settings
 
 # derandomize: a run that was green stays green until the code or the test changes; the simulation does the exploring.
 settings.register_profile("house", deadline=None, derandomize=True, max_examples=100, print_blob=True)
 settings.load_profile("house")
+
+
+# What waits longest for clocks and machines comes first, so that where several run at once nobody waits for it alone
+# in the end; the quick ones fill the gaps.
+FIRST = (
+    "service/test_year",
+    "service/test_user_unit",
+    "soak",
+    "service",
+    "real",
+    "traps",
+    "contract",
+    "hostile",
+    "app",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Order what was collected, file by file, by how long it waits."""
+    tests = Path(__file__).parent
+
+    def place(item: pytest.Item) -> int:
+        name = item.path.relative_to(tests).as_posix() if item.path.is_relative_to(tests) else ""
+        return next((at for at, start in enumerate(FIRST) if name.startswith(start)), len(FIRST))
+
+    items.sort(key=place)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
