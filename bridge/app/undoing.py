@@ -36,7 +36,8 @@ def version(repo: Repo, tree: str, now: float, words: dict[str, Any]) -> tuple[s
     """The path and the version that `restore` brings back into a tree, and the conflict it lost. Raises Refused."""
     if words.get("id"):
         lost = conflicts.pick(repo, now, words["id"])
-        return lost.path, File(lost.blob, _mode(repo, tree, lost.path)), lost
+        file = File(lost.blob, _mode(repo, tree, lost.path))
+        return lost.path, _rejoined(repo, tree, lost, file) if layout.is_memory(lost.path) else file, lost
     commit = history.resolve(repo, words["commit"])
     path = words["path"]
     found = repo.entry(commit.tree, path) if "" not in path.split("/") else None
@@ -48,6 +49,19 @@ def version(repo: Repo, tree: str, now: float, words: dict[str, Any]) -> tuple[s
             advice=f"{SAFE} `soul-bridge log {path}` shows the commits that have it.",
         )
     return path, found, None
+
+
+def _rejoined(repo: Repo, tree: str, lost: conflicts.Conflict, file: File) -> File:
+    """The memory as it stands, with the entries that the merge left out: what was written or dropped since stays so."""
+    now, won = repo.entry(tree, lost.path), repo.entry(repo.info(lost.commit).tree, lost.path)
+    if now is None or won is None:
+        return file
+    try:
+        back, stands, stood = (entries.read(repo.read(each.oid)) for each in (file, now, won))
+    except Held:
+        return file
+    missing = [entry for entry in back if entry not in stood]
+    return File(repo.write(entries.write(entries.merge(stood, stands, (*stood, *missing)))), file.mode)
 
 
 def dismiss(soul: Soul, words: dict[str, Any]) -> dict[str, Any]:

@@ -54,6 +54,26 @@ def test_a_restored_version_stands_everywhere_and_leaves_the_list() -> None:
     assert listed(one) == listed(two) == []
 
 
+def test_a_restored_memory_gets_the_entries_back_that_were_left_out_and_keeps_what_came_since() -> None:
+    """MERGE-2, MERGE-12: entries come back, no old file."""
+    world = fleet()
+    one, two = world.body("laptop"), world.body("phone")
+    world.settle()
+    memory = "memories/MEMORY.md"
+    two.write(memory, "fresh\n§\nother\n")
+    world.settle()
+    one.write(memory, "other\n")
+    world.settle()
+    one.write(memory, "other, said better\n§\nsince\n")
+    world.settle()
+    (lost,) = [found for found in listed(two) if found.path == memory]
+    undoing.restore(two.soul, {"id": lost.id})
+    world.settle()
+    assert one.text(memory) == two.text(memory)
+    assert sorted((one.text(memory) or "").strip().split("\n§\n")) == ["fresh", "other, said better", "since"]
+    assert listed(one) == []
+
+
 def test_a_dismissed_version_leaves_the_list_and_stays_in_history() -> None:
     """MERGE-6: dismissing forgets the notice, not the bytes."""
     world, one, two = two_versions()
