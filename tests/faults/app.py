@@ -190,8 +190,8 @@ FAULTS = (
     Fault(
         "a record that a crash interrupted is finished without what was seen",
         "app/recording.py",
-        '{path: _entry(entry) for path, entry in intent["entries"].items()}',
-        "{}",
+        "    if done:\n        _remember(",
+        '    if done:\n        intent["entries"] = {}\n        _remember(',
         "GUARD-4",
         CRASH,
     ),
