@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import io
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bridge.app.demo import AGENT, REPOSITORY, Body
+from bridge import cli
+from bridge.adapters import config
+from bridge.app import demo
+from bridge.app.demo import AGENT, REPOSITORY
 from bridge.app.host import Host
+
+
+class Body(demo.Body):
+    """A body whose commands run here, without a Python of their own."""
+
+    def call(self, *words: str) -> tuple[int, Any]:
+        out = io.StringIO()
+        code = cli.run([*words, "--json"], config.locate(self._environment()), out, io.StringIO())
+        return code, json.loads(out.getvalue() or "{}")
 
 
 @pytest.fixture
