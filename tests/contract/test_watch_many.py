@@ -35,11 +35,15 @@ class Watched:
             raise ValueError("a bug in what this soul does with a hint")
 
     def works(self) -> bool:
-        """Whether a new file in it is hinted, as that and not as "everything"."""
+        """Whether a new file in it is hinted, and not as "everything"."""
         self.hints.clear()
         name = f"notes/{time.monotonic_ns()}.md"
         (self.root / name).write_text("x")
-        return until(lambda: name in self.hints) and None not in self.hints and self.watch.problems() == []
+        return until(lambda: self.told(name)) and None not in self.hints and self.watch.problems() == []
+
+    def told(self, path: str) -> bool:
+        """Whether a hint names the path, or a folder that it is in."""
+        return any(hint is not None and (path + "/").startswith(hint + "/") for hint in self.hints)
 
 
 def until(what: Callable[[], bool]) -> bool:
@@ -193,4 +197,4 @@ def test_two_folders_that_change_places_are_both_watched_under_their_new_names(s
     assert soul.works()
     (soul.root / "notes/in/b.md").write_text("x")
     (soul.root / "memories/b.md").write_text("x")
-    assert until(lambda: {"notes/in/b.md", "memories/b.md"} <= {*soul.hints})
+    assert until(lambda: soul.told("notes/in/b.md") and soul.told("memories/b.md"))

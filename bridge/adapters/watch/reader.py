@@ -46,7 +46,11 @@ class Reader:
         if self._instance < 0:
             raise _failure()
         os.set_inheritable(self._instance, False)
-        self._end = os.eventfd(0, os.EFD_CLOEXEC)
+        try:
+            self._end = os.eventfd(0, os.EFD_CLOEXEC)
+        except OSError:
+            os.close(self._instance)
+            raise
         self.listeners: tuple[Listener, ...] = ()
         self._changing = threading.Lock()
         self._closed = False
