@@ -567,6 +567,7 @@ def consolidate(body: RealBody, script: str, *words: str) -> Any:
 def test_a_real_command_with_and_without_a_daemon(real: Fleet, daemon: bool) -> None:
     """LEASE-1, LEASE-3, GUARD-2, MERGE-12: and commands work while it runs."""
     laptop, phone = real.body("laptop"), real.body("phone")
+    phone.within = True  # what the laptop does is the point
     laptop.write(MEMORY, FIVE)
     laptop.sync()
     phone.sync()
