@@ -451,6 +451,19 @@ def test_a_lost_identity_comes_back_from_history_at_once() -> None:
     assert world.published()["agent.json"] == agent == one.files()["agent.json"] == two.files()["agent.json"]
 
 
+def test_a_soul_without_an_identity_is_not_published() -> None:
+    """MERGE-5: two bodies would each invent one; it waits for a body that has one."""
+    world = fleet()
+    one = world.body("laptop", birth=False)
+    one.write("notes/a.md", "a\n")
+    one.settle()
+    assert one.tracked()["notes/a.md"] == b"a\n" and world.published() == {}
+    world.body("phone")
+    world.settle()
+    assert world.published()["notes/a.md"] == b"a\n"
+    assert json.loads(world.published()["agent.json"])["id"] == world.bodies["phone"].seen.recall("birth")["id"]
+
+
 def test_an_identity_that_history_has_is_not_born_anew() -> None:
     """TREE-1: by whichever body it is missed, and with everything that was ever changed in it."""
     world, (one, two) = joined("laptop", "phone")
