@@ -115,3 +115,40 @@ def test_taking_the_package_away_touches_nothing_of_a_person_and_says_so(deb: Pa
 
 def test_the_same_commit_gives_the_same_package(export: Path, dist: Path, deb: Path, tmp_path: Path) -> None:
     assert digest(build_deb(export, dist, tmp_path, umask=0o077, **ELSEWHERE)) == digest(deb)
+
+
+SYSTEMCTL = """#!/bin/sh
+echo "$*" >> "$LOG"
+case "$*" in
+"--user --machine=1000@.host list-units "*) echo "soul-bridge@zoe.service loaded active running" ;;
+*"list-units"*"user@"*) echo "user@1000.service loaded active running" ;;
+*"list-units"*"soul-bridge@"*)
+    echo "soul-bridge@kaoru.service loaded active running"
+    echo "soul-bridge@mei.service loaded active running" ;;
+*"--property=ExecStart"*"@mei.service") echo "{ path=/usr/local/bin/soul-bridge ; argv[]=x }" ;;
+*"--property=ExecStart"*) echo "{ path=/usr/bin/soul-bridge ; argv[]=x }" ;;
+esac
+"""
+
+
+def test_services_of_the_package_are_stopped_with_it_and_those_of_another_program_are_not(tmp_path: Path) -> None:
+    """Of the machine and of every user who is there; the file is what prerm and postinst call."""
+    systemctl = tmp_path / "systemctl"
+    systemctl.write_text(SYSTEMCTL)
+    systemctl.chmod(0o755)
+    text = (ROOT / "scripts" / "debian" / "services").read_text()
+    (tmp_path / "booted").mkdir()
+    (tmp_path / "services").write_text(text.replace("/run/systemd/system", str(tmp_path / "booted")))
+    path = {"PATH": f"{tmp_path}:/usr/bin:/bin", "LOG": str(tmp_path / "log")}
+    run("sh", tmp_path / "services", "stop", cwd=tmp_path, **path)
+    asked = (tmp_path / "log").read_text().splitlines()
+    assert [line for line in asked if " stop " in f" {line}"] == [
+        "stop soul-bridge@kaoru.service",
+        "--user --machine=1000@.host stop soul-bridge@zoe.service",
+    ]
+
+
+def test_where_no_systemd_runs_nothing_is_asked_of_it(tmp_path: Path) -> None:
+    text = (ROOT / "scripts" / "debian" / "services").read_text()
+    (tmp_path / "services").write_text(text.replace("/run/systemd/system", str(tmp_path / "not there")))
+    assert run("sh", tmp_path / "services", "stop", cwd=tmp_path, PATH=str(tmp_path / "nothing") + ":/bin") == ""
