@@ -537,3 +537,18 @@ def test_an_answer_that_is_lost_in_the_middle_of_a_search_loses_nothing(fault: s
     world.settle()
     assert one.run().held.keys() == {"notes/3.md"} and one.text("notes/3.md") == "SECRET\n"
     assert two.files() == world.published() and two.text("notes/5.md") == "5\n"
+
+
+def test_what_is_laid_together_anew_was_written_when_it_was_recorded() -> None:
+    """REPO-8, MERGE-6: hours offline do not make it newer than what others wrote meanwhile."""
+    world, (one,) = scanned("laptop")
+    one.remote.unreachable = True
+    one.write("notes/a.md", "SECRET\n")
+    one.write("notes/b.md", "b\n")
+    one.settle()
+    recorded = one.repo.info(one.soul.head() or "").time
+    world.clock.advance(10_000)
+    one.remote.heal()
+    one.settle()
+    touch = world.server.touched(world.server.tip("refs/heads/main") or "", "notes/b.md", None)
+    assert touch is not None and touch.time == recorded
