@@ -421,7 +421,7 @@ FAULTS = (
         "    aside = set(plan.in_the_way(wanted, apart))\n",
         "    aside: set[str] = set()\n",
         "GUARD-5",
-        (*GUARDS, *SIMULATION),
+        (WITHHOLDING[0], *GUARDS, *SIMULATION),
     ),
     Fault(
         "what a merge removed and ignored goes from the disk",
@@ -785,10 +785,10 @@ FAULTS = (
         WITHHOLDING,
     ),
     Fault(
-        "a refused path is recorded on main again",
+        "a refused path is an ordinary one for whatever comes after the look",
         "app/withheld.py",
-        "Apart(True, found.versions[path], found.seen[path])\n            found.leave_out(path)\n",
-        "Apart(True, found.versions[path], found.seen[path])\n",
+        "    soul.watching = replace(soul.watching, held={**_reasons(holds), **soul.watching.held})\n",
+        "",
         "REPO-8",
         WITHHOLDING,
     ),
