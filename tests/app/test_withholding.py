@@ -541,7 +541,7 @@ def test_an_answer_that_is_lost_in_the_middle_of_a_search_loses_nothing(fault: s
 
 def test_what_is_laid_together_anew_was_written_when_it_was_recorded() -> None:
     """REPO-8, MERGE-6: hours offline do not make it newer than what others wrote meanwhile."""
-    world, (one,) = scanned("laptop")
+    world, (one,) = scanned("laptop", words="no secrets: {path}")
     one.remote.unreachable = True
     one.write("notes/a.md", "SECRET\n")
     one.write("notes/b.md", "b\n")
