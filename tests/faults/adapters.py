@@ -195,22 +195,6 @@ FAULTS = (
         ("tests/contract/test_remote.py",),
     ),
     Fault(
-        "a push is sent to a main that moved",
-        "adapters/remote/__init__.py",
-        "            if said.tip != expected:\n",
-        "            if said.tip is None and expected is not None:\n",
-        "REPO-3",
-        ("tests/contract/test_remote.py",),
-    ),
-    Fault(
-        "a commit without its history counts as fetched",
-        "adapters/remote/__init__.py",
-        "        return any(self._repo.is_ancestor(tip, commit) for commit in known)\n",
-        "        return True\n",
-        "REPO-3",
-        ("tests/contract/test_remote.py",),
-    ),
-    Fault(
         "a report about another ref is success",
         "adapters/wire.py",
         '        elif word == "ok" and name == MAIN:\n',

@@ -609,23 +609,7 @@ FAULTS = (
         "soul.seen.remember(JOINING, True if materialised is None else None)",
         "soul.seen.remember(JOINING, None)",
         "REPO-7",
-        ("tests/app/test_repairing.py", *PASS),
-    ),
-    Fault(
-        "a commit that was brought to disk only in part counts as whole",
-        "app/repairing.py",
-        'if head is None or soul.seen.recall("left") or soul.seen.recall("materialised") != soul.tree_of(head):',
-        'if head is None or soul.seen.recall("materialised") != soul.tree_of(head):',
-        "REPO-7",
-        ("tests/app/test_repairing.py", "tests/app/test_pass.py"),
-    ),
-    Fault(
-        "an object that is missing is not noticed at a start",
-        "app/repairing.py",
-        "return all(repo.has(file.oid) for _, file in repo.files(repo.info(tip).tree) if file.regular)",
-        "return repo.has(repo.info(tip).oid)",
-        "REPO-7",
-        ("tests/app/test_repairing.py", "tests/traps/test_repository.py"),
+        PASS,
     ),
     # --- undoing
     Fault(
