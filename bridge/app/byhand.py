@@ -7,6 +7,7 @@ was committed had been on disk: it is the base of what is written there next.
 
 from __future__ import annotations
 
+from bridge.app import withheld
 from bridge.app.joining import NOBODY, REMOTE
 from bridge.app.observing import WAITS, leave
 from bridge.app.recording import Local, commit
@@ -28,7 +29,9 @@ def settle(soul: Soul, progress: Progress) -> None:
     if tip == soul.head() and soul.repo.has(before):
         before, made = _below(soul, before, tip)
         changes = soul.repo.diff(soul.tree_of(before), soul.tree_of(tip))
-        changes = {path: files for path, files in changes.items() if path not in soul.unplaced}
+        # What main has of a withheld path was never on this disk: its side branch takes the commit in (REPO-8).
+        apart = soul.unplaced.keys() | withheld.recall(soul).keys()
+        changes = {path: files for path, files in changes.items() if path not in apart}
         known = {path: entry for path in changes if (entry := soul.seen.get(path)) is not None}
         look = soul.tree.look(known, sorted(changes))
         untouched = {path for path, entry in known.items() if look.files.get(path) == entry.stamp}
