@@ -263,15 +263,21 @@ def test_following_events_ends_quietly_at_an_interrupt(home: Path) -> None:
     (home / "state" / "kaoru").mkdir(parents=True)
     recorder = Events(home / "state" / "kaoru" / "events.jsonl", "kaoru", "laptop", FakeClock())
     words = [sys.executable, "-m", "bridge", "events", "--follow"]
+    # A test that runs in the background of a script was born with this signal ignored, and so would be its children.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen(
         words, cwd=ROOT, env=environment(home), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as following:
-        assert following.stdout is not None
-        for number in range(2):
-            recorder.record("pass.finished", number=number)
-            assert json.loads(following.stdout.readline())["number"] == number
-        following.send_signal(signal.SIGINT)
-        out, err = following.communicate(timeout=10)
+        signal.signal(signal.SIGINT, before)
+        try:
+            assert following.stdout is not None
+            for number in range(2):
+                recorder.record("pass.finished", number=number)
+                assert json.loads(following.stdout.readline())["number"] == number
+            following.send_signal(signal.SIGINT)
+            out, err = following.communicate(timeout=10)
+        finally:
+            following.kill()
     assert (following.returncode, out, err) == (130, "", "")
 
 
