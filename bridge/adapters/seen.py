@@ -151,7 +151,14 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA trusted_schema=OFF")
         (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version not in (0, _VERSION):
+        if version > _VERSION:
+            raise errors.Unusable(
+                f"{path} is of version {version}: a newer soul-bridge wrote it, and this one knows versions up to"
+                f" {_VERSION}",
+                advice="Nothing was changed; memories, history and that file are safe. Install that version here again,"
+                " or a newer one: soul-bridge --version",
+            )
+        if version < 0:
             raise _Unreadable(f"version {version}")
         if version == 0:
             connection.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version={_VERSION}; COMMIT;")
@@ -160,7 +167,7 @@ def _connect(path: Path) -> sqlite3.Connection:
             raise _Unreadable(verdict)
         connection.execute(f"SELECT {_COLUMNS} FROM seen LIMIT 1").fetchall()  # noqa: S608 - own words only
         connection.execute("SELECT name, value FROM memory LIMIT 1").fetchall()
-    except _Unreadable:
+    except (_Unreadable, errors.Unusable):
         connection.close()
         raise
     except sqlite3.DatabaseError as error:

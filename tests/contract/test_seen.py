@@ -187,6 +187,21 @@ def test_an_unreadable_table_is_moved_aside_and_nothing_is_seen(tmp_path: Path, 
     table.close()
 
 
+def test_a_table_of_a_newer_version_is_refused_and_stays(tmp_path: Path) -> None:
+    """It is whole, and whoever wrote it will need it again."""
+    path = tmp_path / "seen.db"
+    adapter.open(path).close()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 99")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(errors.Unusable, match="version 99") as caught:
+        adapter.open(path)
+    assert "soul-bridge --version" in caught.value.advice and path.read_bytes() == before
+    assert not list(tmp_path.glob("*.damaged-*"))
+
+
 def ruin(path: Path, damage: str) -> None:
     if damage == "text":
         path.write_bytes(b"not a database" * 100)
@@ -194,7 +209,7 @@ def ruin(path: Path, damage: str) -> None:
         content = path.read_bytes()
         path.write_bytes(content[:8192] + b"\x55" * (len(content) - 8192))
     else:
-        change = "PRAGMA user_version = 99" if damage == "version" else "ALTER TABLE seen DROP COLUMN raw"
+        change = "PRAGMA user_version = -1" if damage == "version" else "ALTER TABLE seen DROP COLUMN raw"
         connection = sqlite3.connect(path)
         connection.execute(change)
         connection.commit()
