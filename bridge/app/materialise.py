@@ -14,10 +14,11 @@ from bridge.app.soul import Order, Progress, Soul
 from bridge.app.standing import INDEXED
 from bridge.core import layout, plan
 from bridge.core.errors import Held, Moved
-from bridge.core.model import File, Leftover, SeenEntry, blob_id
+from bridge.core.model import File, Kind, Leftover, SeenEntry, blob_id
 
 PLACING = "placing"  # remembered: the intent
 INDEXING = "indexing"  # remembered: the tree that git's index was being brought to
+STAYED = "stayed"  # remembered: paths that main lacks and that are left on disk, for they are ignored
 UNPLACED = "unplaced"  # remembered: paths of the tree that are never created here, with rule and reason
 CHEAP = 0.05  # seconds of writing git's index that nobody notices
 INDEX_PAUSE = 1.0  # seconds for which a dearer one waits after a change
@@ -134,6 +135,31 @@ def _index_due(soul: Soul, order: Order, progress: Progress) -> bool:
     return now >= soul.index_due
 
 
+def stay(soul: Soul, path: str) -> None:
+    """A working file that main lacks is left where it is, as long as it is ignored (TREE-8)."""
+    soul.seen.remember(STAYED, sorted({*(soul.seen.recall(STAYED) or ()), path}))
+
+
+def settle_stayed(soul: Soul) -> None:
+    """What stayed and is ignored no more is a file like any other: new, unless main has one there."""
+    stayed = soul.seen.recall(STAYED)
+    if not stayed:
+        return
+    tree = soul.tree_of(soul.head())
+    left = []
+    with soul.seen.transaction():
+        for path in stayed:
+            if soul.seen.get(path) is None or soul.repo.kind(tree, path) is not Kind.ABSENT:
+                continue
+            if soul.tree.ignored(path):
+                left.append(path)
+            else:
+                soul.seen.put(path, None)
+                soul.owed = None if soul.owed is None else soul.owed | {path}
+        if left != stayed:
+            soul.seen.remember(STAYED, left or None)
+
+
 def _differs(soul: Soul, path: str, file: File | None) -> bool:
     entry = soul.seen.get(path)
     return (entry.file if entry is not None else None) != file
@@ -218,7 +244,11 @@ def _place(soul: Soul, progress: Progress, path: str, file: File | None) -> bool
 def _exchange(soul: Soul, path: str, before: SeenEntry | None, file: File | None) -> SeenEntry | None:
     """Change the working file; the entry it has then."""
     if file is None:
-        if before is not None and not soul.tree.ignored(path):  # TREE-8: ignored now, so it stays on disk
+        if before is not None and soul.tree.ignored(path):
+            # TREE-8: it stays, and is known: whoever writes it next has read this version, and nobody else wrote it.
+            stay(soul, path)
+            return before
+        if before is not None:
             soul.tree.remove(path, before)
         return None
     content, executable = soul.repo.read(file.oid), bool(file.mode & 0o111)

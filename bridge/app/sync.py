@@ -90,6 +90,7 @@ def _local(soul: Soul, order: Order, progress: Progress) -> None:
         return
     if soul.seen.recall(JOINING):
         soul.owed = None
+    materialise.settle_stayed(soul)
     recording.record(soul, order, progress)
     filling.fill(soul, progress)
     filling.heartbeat(soul, progress)

@@ -23,11 +23,16 @@ SOUL_SPEC = b'{\n  "spec": "soul-repo",\n  "version": 4\n}\n'
 ATTRIBUTES = b"* text=auto eol=lf\n*.md text diff=markdown\n*.json text\n"
 IGNORE = b"*.tmp\n*.swp\n.DS_Store\n*.incoming*.md\n"
 # Written when missing and never again: another version of the rules may have written them otherwise (TREE-3).
+_SEED_IGNORED = re.compile(r".*\.(tmp|swp)|\.DS_Store|.*\.incoming.*\.md", re.DOTALL)
+_OWN = re.compile(r"journal/[^/]+/\d{4}-\d\d-\d\d(-[^/]*)?\.md|notes/(.*/)?[^/]+\.md", re.DOTALL)
+_OWN_DIRECTORY = re.compile(r"memories|journal(/[^/]+)?|notes(/.*)?|bodies|locks", re.DOTALL)
+
 FIXED = {".soul-spec.json": SOUL_SPEC, ".gitattributes": ATTRIBUTES, ".gitignore": IGNORE}
 README = "README.md"
 MEMORIES = ("memories/MEMORY.md", "memories/USER.md")
 REQUIRED = (identity.PATH, "SOUL.md", *MEMORIES)
 DIRECTORIES = ("journal", "notes", "bodies")
+_PLACEHOLDERS = {f"{directory}/.gitkeep" for directory in DIRECTORIES}
 LEASE = "locks/consolidation.json"
 
 LARGEST_FORM = 1024 * 1024  # bytes; more is reported
@@ -92,6 +97,29 @@ def missing(
 def is_memory(path: str) -> bool:
     """Whether the file is merged by entry: `memories/*.md`, one level."""
     return path.startswith("memories/") and path.endswith(".md") and path.count("/") == 1 and len(path) > 12
+
+
+def is_own(path: str) -> bool:
+    """Whether the path is an entry of the tree itself, recorded even where a `.gitignore` names it (TREE-4).
+
+    What the fixed `.gitignore` names is none, wherever it lies.
+    """
+    if _SEED_IGNORED.fullmatch(path.rpartition("/")[2]):
+        return False
+    return (
+        is_fixed(path)
+        or is_required(path)
+        or is_body(path)
+        or is_memory(path)
+        or path == LEASE
+        or path in _PLACEHOLDERS
+        or _OWN.fullmatch(path) is not None
+    )
+
+
+def may_hold_own(directory: str) -> bool:
+    """Whether such entries can be in this directory."""
+    return _OWN_DIRECTORY.fullmatch(directory) is not None
 
 
 def is_fixed(path: str) -> bool:

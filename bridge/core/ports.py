@@ -176,7 +176,7 @@ class Tree(Protocol):
         entries seen at or below what is looked at, and are looked at even where ignored."""
 
     def ignored(self, path: str) -> bool:
-        """Whether the soul's own .gitignore files, as they are on disk now, ignore this path (TREE-4)."""
+        """Whether the soul's own .gitignore files, as they are on disk now, name this path (TREE-4, TREE-8)."""
 
     def read(self, path: str, limit: int) -> Reading:
         """Bytes of a regular file of at most `limit` bytes. Raises Moved when it changed meanwhile, is gone or no

@@ -64,7 +64,7 @@ class FakeTree(Files):
         for path in [p for p in self._files if within(p, wanted)]:
             if self._barred(path) is not None:
                 continue
-            if path not in known and _named(path, patterns):
+            if path not in known and _named(path, patterns) and not layout.is_own(path):
                 ignored += 1
                 continue
             files[path] = self._files[path].stamp()
@@ -261,6 +261,5 @@ class FakeTree(Files):
 
 
 def _named(path: str, patterns: list[str]) -> bool:
-    """Whether a pattern names a part of the path, and the path is no entry of the tree itself."""
-    own = layout.is_fixed(path) or layout.is_required(path) or layout.is_body(path) or path == layout.LEASE
-    return not own and any(fnmatchcase(part, each) for part in path.split("/") for each in patterns)
+    """Whether a pattern names a part of the path."""
+    return any(fnmatchcase(part, each) for part in path.split("/") for each in patterns)

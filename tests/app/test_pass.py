@@ -394,6 +394,60 @@ def test_what_a_merge_removes_and_ignores_stays_on_disk() -> None:
     assert "cache.db" not in world.published()
 
 
+def test_what_stayed_on_disk_gives_way_to_a_newer_version_from_elsewhere() -> None:
+    """TREE-8: nobody wrote it, so it is the base of nothing but itself."""
+    world, (one, two, three) = joined("laptop", "phone", "server")
+    one.write("notes/keep.log", "line 1\n")
+    one.write("memories/extra.md", "one\n§\ntwo\n")
+    world.settle()
+    one.remote.unreachable = True
+    one.write("notes/keep.log", "line 1\nline 2\n")
+    one.write("memories/extra.md", "one\n§\nthree\n")
+    one.settle()
+    two.write(".gitignore", layout.IGNORE.decode() + "*.log\nextra.md\n")
+    two.delete("notes/keep.log")
+    two.delete("memories/extra.md")
+    two.settle()
+    three.settle()
+    assert three.text("notes/keep.log") == "line 1\n" and three.text("memories/extra.md") == "one\n§\ntwo\n"
+    one.remote.heal()
+    world.settle()
+    for body in (one, two, three):
+        assert body.text("notes/keep.log") == "line 1\nline 2\n"
+        assert body.text("memories/extra.md") == "three\n"
+
+
+def test_what_stayed_on_disk_is_recorded_when_somebody_writes_it_or_it_is_ignored_no_more() -> None:
+    """TREE-8, TREE-4"""
+    world, (one, two) = joined("laptop", "phone")
+    one.write("a.log", "1\n")
+    one.write("b.log", "1\n")
+    world.settle()
+    one.write(".gitignore", layout.IGNORE.decode() + "*.log\n")
+    one.delete("a.log")
+    one.delete("b.log")
+    world.settle()
+    assert two.text("a.log") == two.text("b.log") == "1\n" and "a.log" not in world.published()
+    two.write("a.log", "2\n")
+    world.settle()
+    assert one.text("a.log") == "2\n" and "b.log" not in world.published()
+    one.write(".gitignore", layout.IGNORE.decode())
+    world.settle()
+    assert one.text("b.log") == two.text("b.log") == "1\n"
+
+
+def test_notes_and_memories_are_recorded_though_ignored() -> None:
+    """TREE-4: they are the tree's own entries; what the fixed patterns name is not."""
+    world, (one, two) = joined("laptop", "phone")
+    one.write(".gitignore", layout.IGNORE.decode() + "secret*\nextra*\n")
+    world.settle()
+    for path in ("notes/secret.md", "memories/extra.md", "notes/a.incoming.md", "notes/secret.txt"):
+        one.write(path, "x\n")
+    world.settle()
+    assert two.text("notes/secret.md") == two.text("memories/extra.md") == "x\n"
+    assert two.text("notes/a.incoming.md") is None and two.text("notes/secret.txt") is None
+
+
 def test_a_tracked_path_is_recorded_though_ignored_and_an_ignored_one_that_main_has_is_no_dead_end() -> None:
     """TREE-4: tracked paths are recorded even if ignored, also where one stands in the way of main's."""
     world, (one, two) = joined("laptop", "phone")

@@ -96,14 +96,14 @@ def test_hints_limit_a_look_to_themselves_and_what_is_below(world: Any) -> None:
 
 def test_ignored_paths_are_counted_but_known_and_own_ones_are_looked_at(world: Any) -> None:
     """TREE-4."""
-    world.write(".gitignore", b"*.tmp\nSOUL.md\nbuild\n")
-    for path in ("a.tmp", "b.tmp", "SOUL.md", "notes/c.tmp", "notes/d.md"):
+    world.write(".gitignore", b"*.tmp\nSOUL.md\nbuild\nd.*\n")
+    for path in ("a.tmp", "b.tmp", "SOUL.md", "notes/c.tmp", "notes/d.md", "memories/d.md", "d.md"):
         world.write(path, b"x")
     before = known(world, "b.tmp")
     look = world.tree.look(before, None)
-    assert set(look.files) == {".gitignore", "b.tmp", "SOUL.md", "notes/d.md"} and look.ignored == 2
-    assert world.tree.ignored("notes/new.tmp") and world.tree.ignored("build/x.md")
-    assert not world.tree.ignored("notes/d.md") and not world.tree.ignored("SOUL.md")
+    assert set(look.files) == {".gitignore", "b.tmp", "SOUL.md", "notes/d.md", "memories/d.md"} and look.ignored == 3
+    assert all(map(world.tree.ignored, ("notes/new.tmp", "build/x.md", "notes/d.md", "SOUL.md")))
+    assert not world.tree.ignored("notes/e.md")
     world.delete("b.tmp")
     assert world.tree.look(before, None).gone == {"b.tmp"}
 

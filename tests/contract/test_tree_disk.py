@@ -312,12 +312,12 @@ def test_twins_are_refused_where_names_fold(world: RealWorld) -> None:
 def test_deeper_ignore_files_win_and_only_the_souls_own_count(world: RealWorld) -> None:
     """TREE-4."""
     world.write(".gitignore", b"*.log\nbuild/\n")
-    world.write("notes/.gitignore", b"!keep.log\n/top.md\n")
+    world.write("notes/.gitignore", b"!keep.log\n/top.txt\n")
     world.write(".git/info/exclude", b"SOUL.md\nnotes\n")
-    for path in ("a.log", "notes/keep.log", "notes/b.log", "notes/top.md", "notes/x/top.md", "build/x.md", "SOUL.md"):
+    for path in ("a.log", "notes/keep.log", "notes/b.log", "notes/top.txt", "notes/x/top.txt", "build/x.md", "SOUL.md"):
         world.write(path, b"x")
     look = world.tree.look({}, None)
-    assert set(look.files) == {".gitignore", "notes/.gitignore", "notes/keep.log", "notes/x/top.md", "SOUL.md"}
+    assert set(look.files) == {".gitignore", "notes/.gitignore", "notes/keep.log", "notes/x/top.txt", "SOUL.md"}
     assert look.ignored == 4
     for hint in ("notes/b.log", "build/x.md", "build"):
         assert not world.tree.look({}, [hint]).files and world.tree.ignored(hint + ("/y" if hint == "build" else ""))
@@ -326,15 +326,22 @@ def test_deeper_ignore_files_win_and_only_the_souls_own_count(world: RealWorld) 
 def test_known_and_own_files_below_an_ignored_directory_are_looked_at(world: RealWorld) -> None:
     """TREE-4."""
     world.write(".gitignore", b"*\n")
-    for path in ("notes/known.md", "notes/other.md", "x/y/z.md", "bodies/laptop.json", "memories/MEMORY.md"):
+    for path in (
+        "notes/known.txt",
+        "notes/other.txt",
+        "notes/x/own.md",
+        "x/y/z.md",
+        "bodies/laptop.json",
+        "memories/MEMORY.md",
+    ):
         world.write(path, b"x")
     world.write("journal/laptop/2026-01-02.md", b"x")
-    known = {path: world.seen(path) for path in ("notes/known.md", "x/y/z.md")}
+    known = {path: world.seen(path) for path in ("notes/known.txt", "x/y/z.md")}
     look = world.tree.look(known, None)
-    own = {".gitignore", "bodies/laptop.json", "memories/MEMORY.md", "journal/laptop/2026-01-02.md"}
+    own = {".gitignore", "notes/x/own.md", "bodies/laptop.json", "memories/MEMORY.md", "journal/laptop/2026-01-02.md"}
     assert set(look.files) == own | known.keys()
     world.delete("x")
-    (world.root / "notes/known.md").unlink()
+    (world.root / "notes/known.txt").unlink()
     assert world.tree.look(known, None).gone == known.keys()
     world.link("x")
     assert "x/y/z.md" in world.tree.look(known, None).special
@@ -347,7 +354,8 @@ def test_a_linked_or_broken_ignore_file_ignores_nothing(world: RealWorld, tmp_pa
     world.write(NOTE, b"x")
     assert NOTE in world.tree.look({}, None).files
     world.delete(".gitignore")
-    world.write(".gitignore", b"!\n\\\n[\n\xff\xfe\n\xef\xbb\xbf\n\r\na.md\r\n")
+    world.write(".gitignore", b"!\n\\\n[\n\xff\xfe\n\xef\xbb\xbf\n\r\na.txt\r\n")
+    world.write("notes/a.txt", b"x")
     assert world.tree.look({}, None).ignored == 1
 
 

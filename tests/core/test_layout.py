@@ -257,3 +257,37 @@ def test_links_and_unsafe_names_are_never_created() -> None:
     assert layout.unplaceable("notes/a.md", regular=True) is None
     assert (layout.unplaceable("notes/a.md", regular=False) or ("",))[0] == "TREE-6"
     assert (layout.unplaceable("notes/.git/config", regular=True) or ("",))[0] == "TREE-7"
+
+
+@pytest.mark.parametrize(
+    ("path", "own"),
+    [
+        ("SOUL.md", True),
+        ("memories/extra.md", True),
+        ("memories/deep/extra.md", False),
+        ("notes/kyoto.md", True),
+        ("notes/travel/deep/kyoto.md", True),
+        ("notes/run.log", False),
+        ("notes/a.incoming.md", False),
+        ("notes/a.incoming-2.md", False),
+        ("memories/.DS_Store", False),
+        ("notes/.gitkeep", True),
+        ("journal/laptop/2026-01-02.md", True),
+        ("journal/laptop/2026-01-02-late.md", True),
+        ("journal/laptop/draft.md", False),
+        ("bodies/laptop.json", True),
+        ("locks/consolidation.json", True),
+        ("extra.md", False),
+    ],
+)
+def test_which_entries_are_the_trees_own(path: str, own: bool) -> None:
+    """TREE-4: recorded even where a `.gitignore` names them."""
+    assert layout.is_own(path) is own
+
+
+def test_in_which_directories_they_can_be() -> None:
+    """TREE-4"""
+    for directory in ("memories", "journal", "journal/laptop", "notes", "notes/travel/deep", "bodies", "locks"):
+        assert layout.may_hold_own(directory)
+    for directory in ("build", "memories/deep", "journal/laptop/deep", "notebook"):
+        assert not layout.may_hold_own(directory)

@@ -426,8 +426,16 @@ FAULTS = (
     Fault(
         "what a merge removed and ignored goes from the disk",
         "app/materialise.py",
-        "if before is not None and not soul.tree.ignored(path):",
-        "if before is not None:",
+        "if before is not None and soul.tree.ignored(path):",
+        "if before is None and soul.tree.ignored(path):",
+        "TREE-8",
+        PASS,
+    ),
+    Fault(
+        "what stayed on disk is nobody's version",
+        "app/materialise.py",
+        "            stay(soul, path)\n            return before\n",
+        "            return None\n",
         "TREE-8",
         PASS,
     ),

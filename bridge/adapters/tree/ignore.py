@@ -21,26 +21,6 @@ from bridge.core import layout
 # A .gitignore longer than this is not read: nobody wrote it.
 _LONGEST = 1 << 20
 _MOST = 2_000  # lines of it, for the same reason: each costs time for each path
-_PLACEHOLDERS = {f"{directory}/.gitkeep" for directory in layout.DIRECTORIES}
-_JOURNAL = re.compile(r"journal/[^/]+/\d{4}-\d\d-\d\d(-[^/]*)?\.md")
-_OWN_DIRECTORY = re.compile(r"memories|journal(/[^/]+)?|notes|bodies|locks")
-
-
-def is_own(path: str) -> bool:
-    """Whether the path is an entry of the tree itself, recorded even where a pattern names it (TREE-4)."""
-    return (
-        layout.is_fixed(path)
-        or layout.is_required(path)
-        or layout.is_body(path)
-        or path == layout.LEASE
-        or path in _PLACEHOLDERS
-        or _JOURNAL.fullmatch(path) is not None
-    )
-
-
-def may_hold_own(directory: str) -> bool:
-    """Whether such entries can be in this directory."""
-    return _OWN_DIRECTORY.fullmatch(directory) is not None
 
 
 @dataclass(frozen=True)
@@ -130,12 +110,10 @@ class Ignoring:
 
 
 def ignored(root: Path, path: str, ignoring: Ignoring) -> bool:
-    """Whether the `.gitignore` files on the way to a path, as they are now, ignore it or a directory above it.
+    """Whether the `.gitignore` files on the way to a path, as they are now, name it or a directory above it.
 
     Raises OSError when the root is gone, Held for a path that is not safe.
     """
-    if is_own(path):
-        return False
     names = parts_of(path)
     levels: Levels = ()
     with contextlib.ExitStack() as stack:

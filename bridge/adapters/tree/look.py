@@ -15,8 +15,9 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from bridge.adapters.tree.exchange import stamp_of, translated
-from bridge.adapters.tree.ignore import Ignoring, Levels, ignores, is_own, may_hold_own
+from bridge.adapters.tree.ignore import Ignoring, Levels, ignores
 from bridge.adapters.tree.place import DEEPEST, DIRECTORY, SHORT_OF, is_link_error, kind_of, mounts_below
+from bridge.core import layout
 from bridge.core.errors import Moved
 from bridge.core.model import Look, SeenEntry, Stamp
 
@@ -119,7 +120,7 @@ class Walk:
     ) -> None:
         seen = self._known.get(path)
         if seen is None:
-            if (ignored or ignores(levels, path)) and not is_own(path):
+            if (ignored or ignores(levels, path)) and not layout.is_own(path):
                 self.ignored += 1
                 return
             why = self._barrier(path)
@@ -152,7 +153,7 @@ class Walk:
             return
         if not ignored and ignores(levels, f"{path}/"):
             ignored = True
-        if ignored and not may_hold_own(path) and path not in self._holding():
+        if ignored and not layout.may_hold_own(path) and path not in self._holding():
             self.ignored += 1
             return
         why = self._barrier(path)
