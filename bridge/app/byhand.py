@@ -29,16 +29,18 @@ def settle(soul: Soul, progress: Progress) -> None:
     if tip == soul.head() and soul.repo.has(before):
         before, made = _below(soul, before, tip)
         changes = soul.repo.diff(soul.tree_of(before), soul.tree_of(tip))
-        # What main has of a withheld path was never on this disk: its side branch takes the commit in (REPO-8).
-        apart = soul.unplaced.keys() | withheld.recall(soul).keys()
-        changes = {path: files for path, files in changes.items() if path not in apart}
+        changes = {path: files for path, files in changes.items() if path not in soul.unplaced}
+        holds = withheld.recall(soul)
         known = {path: entry for path in changes if (entry := soul.seen.get(path)) is not None}
         look = soul.tree.look(known, sorted(changes))
         untouched = {path for path, entry in known.items() if look.files.get(path) == entry.stamp}
-        triples = _unseen(soul, before, made, changes, untouched)
+        free = {path: files for path, files in changes.items() if path not in holds}
+        triples = _unseen(soul, before, made, free, untouched)
+        triples |= _held(changes.keys() & holds.keys(), changes, known, untouched)
         if triples:
             commit(soul, progress, Local(triples, theirs=before))
-        _was_on_disk(soul, {path: changes[path][1] for path in known.keys() - untouched - look.special.keys()})
+        written = known.keys() - untouched - look.special.keys() - holds.keys()
+        _was_on_disk(soul, {path: changes[path][1] for path in written})
     soul.seen.remember(ACCEPTED, None)
 
 
@@ -84,6 +86,18 @@ def _unseen(soul: Soul, before: str, made: int, changes: Changes, untouched: set
             # Written by us since that commit: the version that it took is the one that stood there before.
             old = soul.repo.ever(before, path, committed.oid)
             triples[path] = Triple(committed if old else None, committed, had)
+    return triples
+
+
+def _held(paths: set[str], changes: Changes, known: dict[str, SeenEntry], untouched: set[str]) -> dict[str, Triple]:
+    """What main has of withheld paths was never on this disk, and what is on the disk is their side branch's business
+    (REPO-8): where that was committed, main gets back what it had."""
+    triples = {}
+    for path in paths:
+        had, committed = changes[path]
+        entry = known.get(path)
+        if path not in untouched or (entry is not None and entry.file == committed):
+            triples[path] = Triple(committed, committed, had)
     return triples
 
 

@@ -212,8 +212,11 @@ def _doubtful(soul: Soul, before: dict[str, plan.Wait], found: Found, missing: i
     gone = [path for path, version in found.versions.items() if version is None]
     if GONE in before or (missing >= plan.FEW_GONE and plan.mass(missing, soul.seen.count())):
         doubtful |= dict.fromkeys(gone, GONE)
-    # What waited before a consolidation began was not its doing.
-    return {path: key for path, key in doubtful.items() if key in before or not freezing.exempt(soul, path)}
+    # What waited before a consolidation began was not its doing, nor what goes together with files it has no use for.
+    elsewhere = any(not path.startswith(freezing.FROZEN) for path in gone)
+    own = [] if elsewhere else [path for path, key in doubtful.items() if key not in before]
+    exempt = {path for path in own if freezing.exempt(soul, path)}
+    return {path: key for path, key in doubtful.items() if path not in exempt}
 
 
 def _unjudged(soul: Soul, found: Found, progress: Progress, key: str, known: dict[str, SeenEntry]) -> bool:

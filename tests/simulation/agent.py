@@ -190,7 +190,8 @@ def lock(world: World, body: SimBody, text: str) -> None:
 def field(world: World, body: SimBody, key: str, value: str) -> None:
     """The agent changes who it is."""
     fields = identity.read(body.tree.agent_read(identity.PATH))
-    if fields is not None:
+    # Where nothing is known of before, another id is another agent: only a person can tell.
+    if fields is not None and (key != "id" or body.seen.recall("remote") is not None):
         fields.pop("seed", None)
         fields[key] = value
         body.tree.agent_write(identity.PATH, identity.write(fields))

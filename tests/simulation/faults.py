@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bridge.app import repairing
+from bridge.core.identity import id_of
 from bridge.core.model import CheckoutState
 from tests.simulation.agent import deed, doubt
 from tests.simulation.world import MAIN, SimBody, World
@@ -81,6 +82,8 @@ def forget(world: World, body: SimBody, told: bool) -> None:
     """The database of what was seen is lost; what is known (told) is what the disk was last brought to."""
     if body.going is not None or body.seen.recall("remote") is None:
         return
+    if id_of(body.tree.agent_read("agent.json")) not in (None, world.server.identity):
+        return  # then it looks like another agent's, and only a person can tell
     tip = body.repo.tip(MAIN)
     paths = set(body.tree.paths()) | set(body.seen.under(""))
     for path in paths | ({path for path, _ in body.repo.files(body.repo.info(tip).tree)} if tip else set()):
