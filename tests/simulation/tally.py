@@ -36,9 +36,10 @@ class Tally:
             self.changes += world.ledger.changes
 
     def add_to(self, path: Path) -> Tally:
-        """This and what the file holds, which holds it from then on. A world that failed begins the count anew."""
-        before = json.loads(path.read_text()) if path.exists() and not self.lost else {}
-        total = Tally(**{name: number + before.get(name, 0) for name, number in asdict(self).items()})
+        """This and what the file holds, which holds it from then on. After a world that failed the count begins anew."""
+        before = json.loads(path.read_text()) if path.exists() else {}
+        both = Tally(**{name: number + before.get(name, 0) for name, number in asdict(self).items()})
+        total = Tally() if self.lost else both
         path.write_text(json.dumps(asdict(total), indent=2) + "\n")
         return total
 
