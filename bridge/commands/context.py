@@ -86,6 +86,9 @@ class Context:
             self.heard(readable(words, _LONGEST))
             return
         with contextlib.suppress(OSError):
+            # Where both go into one pipe, what was said first comes first.
+            self.out.flush()
+        with contextlib.suppress(OSError):
             self.err.write(readable(words, _LONGEST) + "\n")
             self.err.flush()
 
