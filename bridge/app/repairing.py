@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from bridge.app.joining import BASE, JOINING
-from bridge.app.soul import Soul
+from bridge.app.joining import BASE, DONE, JOINING
+from bridge.app.soul import KNOWN, Soul
 from bridge.core.errors import Refused, SoulError, Transient
 from bridge.core.layout import MAIN
 from bridge.core.ports import Repo
@@ -75,6 +75,19 @@ def begin_again(soul: Soul, materialised: str | None) -> None:
     with soul.seen.transaction():
         soul.seen.remember(BASE, materialised)
         soul.seen.remember(JOINING, True if materialised is None else None)
+
+
+def bring_forward(soul: Soul, materialised: str | None) -> None:
+    """Where an old copy of the checkout was laid over it, main goes on from where this body brought it (REPO-7).
+
+    materialised: the commit last brought to disk whole, as remembered outside of the checkout. What was recorded since
+    the copy was made may not have been published: no ref holds it any more, and the files do not show it.
+    """
+    known = soul.seen.recall(KNOWN)
+    if materialised is None or known in (None, materialised) or not soul.repo.has(materialised):
+        return
+    if soul.seen.recall(DONE) != soul.tree_of(materialised) and soul.repo.is_ancestor(known, materialised):
+        soul.seen.remember(KNOWN, materialised)
 
 
 def materialised(soul: Soul) -> str | None:

@@ -118,6 +118,7 @@ def open_soul(settings: config.Settings, context: Context, lock: Lock, *, create
     )
     if (mended or seen.lost is not None) and soul.seen.recall(KNOWN) is None:
         repairing.begin_again(soul, _first_line(state / MATERIALISED))
+    repairing.bring_forward(soul, _first_line(state / MATERIALISED))
     return Opened(soul, lock, settings, _closing(soul, seen, repo, lock, end_hooks), reads)
 
 
@@ -240,7 +241,9 @@ def _settle_line(place: Path, line: str) -> None:
     """Put one line there, whole and durable, or not at all. Raises Transient(kind="disk")."""
     fresh = place.with_name(f".{place.name}.new")
     try:
-        with fresh.open("w", encoding="ascii") as file:
+        # Neither a link nor a pipe that lies there is followed or waited for.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with open(os.open(fresh, flags, 0o600), "w", encoding="ascii") as file:
             file.write(line + "\n")
             file.flush()
             os.fsync(file.fileno())

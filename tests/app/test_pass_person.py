@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 
+from bridge.app import repairing
 from bridge.core import cycle
 from bridge.core.model import CheckoutState, File
 from tests.app.bodies import Body, Fleet, fleet
@@ -232,3 +235,31 @@ def test_the_index_follows_what_was_materialised() -> None:
     _, (one, two) = grown("laptop", "phone")
     assert one.repo.indexed == one.soul.tree_of(one.soul.head())
     assert two.repo.indexed == two.soul.tree_of(two.soul.head())
+
+
+def test_an_old_copy_of_the_checkout_laid_over_it_takes_back_nothing_that_was_recorded_since() -> None:
+    """REPO-7: what this body brought its files to is remembered outside of the checkout; it goes on from there."""
+    world, (one, two) = grown("laptop", "phone")
+    copied = copy.deepcopy((one.seen.entries, one.seen.memory, one.soul.head(), one.tree.paths()))
+    one.remote.unreachable = True
+    one.write("memories/MEMORY.md", "not published yet\n")
+    one.settle()
+    newest = one.soul.head()
+    entries, memory, one.repo.names[MAIN], files = copied
+    one.seen.entries, one.seen.memory = entries, memory
+    one.write("memories/MEMORY.md", files["memories/MEMORY.md"].decode())
+    one.restart()
+    repairing.bring_forward(one.soul, newest)
+    one.remote.heal()
+    world.settle()
+    assert one.text("memories/MEMORY.md") == two.text("memories/MEMORY.md") == "not published yet\n"
+    assert newest is not None and one.repo.is_ancestor(newest, world.server.tip(MAIN) or "")
+
+
+def test_a_checkout_that_is_as_it_was_left_is_not_brought_anywhere() -> None:
+    """REPO-7"""
+    _, (one,) = grown("laptop")
+    head = one.soul.head()
+    for commit in (None, head, "0" * 40, one.repo.info(head or "").parents[0]):
+        repairing.bring_forward(one.soul, commit)
+        assert one.seen.recall("main") == head
