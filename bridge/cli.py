@@ -115,14 +115,14 @@ def _bug(error: Exception, context: Context) -> SoulError:
     where = f"the details are in {path}" if kept else f"see them with SOUL_BRIDGE_LOG=debug ({path} cannot be written)"
     return SoulError(
         f"this is a fault of {cli_parser.PROGRAM}, not yours: {type(error).__name__}: {error}",
-        advice=f"{where}; local work is safe, try again",
+        advice=f"{where}; what was recorded stays recorded: try again, then `{cli_parser.PROGRAM} doctor`",
     )
 
 
 def _noted(path: Path, now: float, text: str) -> bool:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with open(os.open(path, flags, 0o600), "a", encoding="utf-8", errors="backslashreplace") as file:
             if os.fstat(file.fileno()).st_size > _LARGEST:
                 file.truncate(0)

@@ -313,11 +313,12 @@ def build() -> Parser:
 def joined(argv: Sequence[str]) -> list[str]:
     """The words typed, where a command of two words is one: `bodies` takes an agent or `forget`."""
     words = list(argv)
-    for command in COMMANDS:
-        first, _, second = command.name.partition(" ")
-        at = words.index(first) if second and first in words else -1
-        if at >= 0 and words[at + 1 : at + 2] == [second]:
-            words[at : at + 2] = [command.name]
+    plain = [at for at, word in enumerate(words) if word[:1] != "-" and words[:at][-1:] != ["--agent"]][:2]
+    if len(plain) == 2:
+        name = f"{words[plain[0]]} {words[plain[1]]}"
+        if any(command.name == name for command in COMMANDS):
+            del words[plain[1]]
+            words[plain[0]] = name
     return words
 
 

@@ -13,13 +13,17 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     """Show both sides, or accept the remote's. Raises Refused when it was not rewritten."""
     settings = context.settings(arguments.agent)
     choice = "merge" if arguments.merge else "theirs" if arguments.theirs else None
-    answer = wiring.request(settings, context, {"command": "accept-remote", "choice": choice})
+    answer = wiring.request(settings, context, {"command": "accept-remote", "choice": None})
     lines = [f"only here ({len(answer['only_here'])} shown):", *(f"  {each}" for each in answer["only_here"])]
     lines += [f"only on the remote ({len(answer['only_there'])} shown):"]
     lines += [f"  {each}" for each in answer["only_there"]]
+    again = f"soul-bridge accept-remote {settings.agent}"
     if choice is None:
-        lines.append("Choose: soul-bridge accept-remote --merge (keep both histories) or --theirs")
-    else:
-        lines.append(f"Done: {answer['sentence']} What main was is kept at {answer['kept']}.")
-    context.answer(answer, "\n".join(readable(line) for line in lines))
+        lines.append(f"Choose: {again} --merge (keep both histories), or {again} --theirs")
+        context.answer(answer, "\n".join(readable(line) for line in lines))
+        return 0
+    if not context.json:
+        context.answer(answer, "\n".join(readable(line) for line in lines))
+    done = wiring.request(settings, context, {"command": "accept-remote", "choice": choice})
+    context.answer(done, readable(f"Done: {done['sentence']} What main was is kept at {done['kept']}."))
     return 0
