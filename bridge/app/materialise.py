@@ -11,13 +11,12 @@ from bridge.app import arrivals
 from bridge.app.joining import DONE, LEFT, NOBODY
 from bridge.app.observing import REMOVED, WAITS, leave
 from bridge.app.soul import Order, Progress, Soul
-from bridge.app.standing import INDEXED
+from bridge.app.standing import INDEXED, INDEXING
 from bridge.core import layout, plan
 from bridge.core.errors import Held, Moved
 from bridge.core.model import File, Kind, Leftover, SeenEntry, blob_id
 
 PLACING = "placing"  # remembered: the intent
-INDEXING = "indexing"  # remembered: the tree that git's index was being brought to
 STAYED = "stayed"  # remembered: paths that main lacks and that are left on disk, for they are ignored
 UNPLACED = "unplaced"  # remembered: paths of the tree that are never created here, with rule and reason
 CHEAP = 0.05  # seconds of writing git's index that nobody notices
@@ -112,14 +111,15 @@ def _index(soul: Soul, before: str | None, tree: str, left: set[str]) -> None:
     """git's index follows; where another git held it, the next pass tries again."""
     never_came = {path for path in left if path in soul.watching.held and soul.seen.get(path) is None}
     absent, began = sorted(never_came.union(soul.unplaced)), soul.clock.boottime()
-    # A crash may have come between the index and the memory of it: entries of what it was brought to are ours as well.
-    reached = soul.seen.recall(INDEXING)
-    if reached in (None, tree) or not soul.repo.has(reached) or soul.repo.index(reached, tree, absent):
-        soul.seen.remember(INDEXING, tree)
-        if soul.repo.index(before, tree, absent):
-            with soul.seen.transaction():
-                soul.seen.remember(INDEXED, tree)
-                soul.seen.remember(INDEXING, None)
+    # Crashes may have come between the index and the memory of it: entries of what it was brought to are ours as well.
+    reached = list(soul.seen.recall(INDEXING) or ())
+    if tree not in reached:
+        soul.seen.remember(INDEXING, [*reached, tree])
+    others = [each for each in reached if each != tree and soul.repo.has(each)]
+    if all([soul.repo.index(each, tree, absent) for each in (*others, before)]):
+        with soul.seen.transaction():
+            soul.seen.remember(INDEXED, tree)
+            soul.seen.remember(INDEXING, None)
     soul.indexing, soul.index_due = soul.clock.boottime() - began, None
 
 

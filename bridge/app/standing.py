@@ -11,6 +11,7 @@ from bridge.core.layout import MAIN
 from bridge.core.model import Presence
 
 INDEXED = "indexed"  # remembered: the tree that git's index was last brought to
+INDEXING = "index trees"  # remembered: the trees that it may have been brought to since, by a crash or a person
 ACCEPTED = "accepted"  # remembered: from where to where commits that a person made moved main, until they are settled
 
 KEPT = "kept"  # remembered: since when each ref below publish.KEEP was seen
@@ -75,7 +76,10 @@ def settle_main(soul: Soul, progress: Progress) -> None:
             if known is not None and soul.seen.recall(ACCEPTED) is None:
                 soul.seen.remember(ACCEPTED, [known, tip])
             soul.seen.remember(KNOWN, tip)
-            soul.seen.remember(INDEXED, soul.tree_of(tip))
+            # A person's commit brought the index there; a crash of ours right after main moved did not.
+            tree, reached = soul.tree_of(tip), soul.seen.recall(INDEXING) or []
+            if tree not in reached:
+                soul.seen.remember(INDEXING, [*reached, tree])
 
 
 def advance(soul: Soul, expected: str | None, new: str) -> None:
