@@ -37,26 +37,33 @@ def remember(soul: Soul, path: str, before: SeenEntry | None, after: File | None
     soul.seen.remember(_name(path), plain)
 
 
-def base_of(soul: Soul, path: str, entry: SeenEntry | None, version: File | None) -> File | None:
-    """The version that a local write is merged against: what was seen, or an older one when it did not read that."""
-    if entry is None or not soul.repo.has(entry.file.oid):
+def base_of(soul: Soul, path: str, seen_file: File | None, version: File | None, came_out: bool = False) -> File | None:
+    """The version that a local write is merged against: what was seen, or an older one when it did not read that.
+
+    came_out: it was written into a file that an exchange of ours took out; what we wrote into later ones tells nothing.
+    """
+    if seen_file is None or not soul.repo.has(seen_file.oid):
         return None  # nothing was seen, or its bytes are gone: a base that cannot be read deletes nothing
     if version is None or not layout.is_memory(path) or path.startswith(soul.frozen):
-        return entry.file
-    writes = [write for write in _writes(soul, path) if not soul.was_read(path, write.boottime)]
+        return seen_file
+    writes = _writes(soul, path)
+    if came_out:
+        into = [number for number, write in enumerate(writes) if write.after == seen_file.oid]
+        writes = writes[: into[-1] + 1] if into else []
+    writes = [write for write in writes if not soul.was_read(path, write.boottime)]
     if not writes:
-        return entry.file
+        return seen_file
     try:
-        written, seen = _entries(soul, version.oid), _entries(soul, entry.file.oid)
+        written, seen = _entries(soul, version.oid), _entries(soul, seen_file.oid)
         arrived = [entries.Arrival(_entries(soul, each.before), _entries(soul, each.after)) for each in writes]
     except Held:
-        return entry.file
+        return seen_file
     base = entries.base_of_write(written, seen, arrived, False)
     if base == seen:
-        return entry.file
+        return seen_file
     oids = [write.before for write, arrival in zip(writes, arrived, strict=True) if arrival.before == base]
     # The agent wrote between two of our writes: no version that ever stood there is what it had read.
-    return File(oids[-1] if oids else soul.repo.write(entries.write(base)), entry.file.mode)
+    return File(oids[-1] if oids else soul.repo.write(entries.write(base)), seen_file.mode)
 
 
 def dropped(soul: Soul, path: str, base: File | None, version: File | None, theirs: File | None) -> tuple[Lost, ...]:

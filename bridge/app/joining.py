@@ -70,7 +70,7 @@ def _join(soul: Soul, progress: Progress, head: str | None, theirs: str) -> None
         # Before main moves: a crash after that must not make an old copy look like an edit of a clone.
         for path in soul.seen.under(""):
             soul.seen.put(path, None)
-        for name in (DONE, LEFT, "placing", "recording", "withheld", "rebuilding"):
+        for name in (DONE, LEFT, "files placed", "recording", "withheld", "rebuilding"):
             soul.seen.remember(name, None)
         soul.seen.remember(JOINING, True)
     if head != theirs:

@@ -16,7 +16,7 @@ from bridge.core import layout, plan
 from bridge.core.errors import Held, Moved
 from bridge.core.model import File, Kind, Leftover, SeenEntry, blob_id
 
-PLACING = "placing"  # remembered: the intent
+PLACING = "files placed"  # remembered: the intent, boottime and what is placed, by path
 STAYED = "stayed"  # remembered: paths that main lacks and that are left on disk, for they are ignored
 UNPLACED = "unplaced"  # remembered: paths of the tree that are never created here, with rule and reason
 CHEAP = 0.05  # seconds of writing git's index that nobody notices
@@ -27,16 +27,18 @@ WAITING = ("GUARD-3", "the remote removed so much at once that it waits before i
 def recover(soul: Soul) -> None:
     """After a crash: what was placed but not yet remembered is ours, not the agent's."""
     soul.unplaced = {path: (rule, why) for path, (rule, why) in (soul.seen.recall(UNPLACED) or {}).items()}
-    intent: dict[str, Any] | None = soul.seen.recall(PLACING)
+    intent: list[Any] | None = soul.seen.recall(PLACING)
     if intent is None:
         return
+    began, files = intent
     came_out = {leftover.path: leftover for leftover in soul.tree.leftovers()}
     with soul.seen.transaction():
-        for path, (oid, mode) in intent.items():
+        for path, (oid, mode) in files.items():
             placed = File(oid, mode) if oid else None
             if _was_placed(soul, path, placed, came_out.get(path)):
+                arrivals.remember(soul, path, soul.seen.get(path), placed, began)
                 soul.seen.put(path, SeenEntry(placed, placed.oid, NOBODY) if placed is not None else None)
-        leave(soul, set(intent))
+        leave(soul, set(files))
         soul.seen.remember(PLACING, None)
 
 
@@ -88,7 +90,7 @@ def _bring(soul: Soul, order: Order, progress: Progress, tree: str, done: str, l
     ready = {path: wanted[path] for path in sorted(wanted.keys() - aside, key=lambda path: _turn(path, wanted[path]))}
     if ready:
         intent = {path: (file.oid, file.mode) if file is not None else (None, 0) for path, file in ready.items()}
-        soul.seen.remember(PLACING, intent)
+        soul.seen.remember(PLACING, [soul.clock.boottime(), intent])
     try:
         for path, file in ready.items():
             if _has_to_wait(path, file, aside) or not _place(soul, progress, path, file):

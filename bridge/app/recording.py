@@ -82,7 +82,7 @@ def _local(soul: Soul, found: Found) -> Local:
         if joining and path == identity.PATH and entry is None and version is not None:
             local.triples[path], local.lost = settle_identity(soul, version, theirs)
             continue
-        base = arrivals.base_of(soul, path, entry, version)
+        base = arrivals.base_of(soul, path, entry.file if entry is not None else None, version)
         local.triples[path] = Triple(base, version, theirs)
         local.lost += arrivals.dropped(soul, path, base, version, theirs)
     return local
@@ -99,7 +99,7 @@ def _record_leftover(soul: Soul, progress: Progress, leftover: Leftover) -> None
         # Nothing may be recorded there, and there is no working file to leave it in: history keeps it (MERGE-9).
         local.lost = (Lost(path, version, "ours"),)
     elif not layout.is_lock(path):
-        base = leftover.base if leftover.base is not None and soul.repo.has(leftover.base.oid) else None
+        base = arrivals.base_of(soul, path, leftover.base, version, came_out=True)
         local.triples[path] = Triple(base, version, soul.repo.entry(tree, path))
     commit(soul, progress, local)
     _keep_leftover(soul, leftover.id, version, raw)

@@ -308,7 +308,7 @@ def _locals(soul: Soul, progress: Progress, holds: dict[str, Withheld]) -> Chang
     for path, hold in holds.items():
         apart = progress.apart.get(path)
         if apart is not None and apart.changed:
-            base = arrivals.base_of(soul, path, soul.seen.get(path), apart.version)
+            base = arrivals.base_of(soul, path, _seen(soul, path), apart.version)
             triples[path] = Triple(base, apart.version, soul.repo.entry(soul.tree_of(hold.commit), path))
     if not triples:
         return {}
@@ -364,11 +364,16 @@ def _joined(soul: Soul, holds: dict[str, Withheld], since: Changes, theirs: str)
     )
 
 
+def _seen(soul: Soul, path: str) -> File | None:
+    entry = soul.seen.get(path)
+    return entry.file if entry is not None else None
+
+
 def _dropped(soul: Soul, progress: Progress, path: str, head: str) -> tuple[Lost, ...]:
     apart = progress.apart.get(path)
     if apart is None or not apart.changed:
         return ()
-    base = arrivals.base_of(soul, path, soul.seen.get(path), apart.version)
+    base = arrivals.base_of(soul, path, _seen(soul, path), apart.version)
     return arrivals.dropped(soul, path, base, apart.version, soul.repo.entry(soul.tree_of(head), path))
 
 

@@ -230,7 +230,7 @@ FAULTS = (
     Fault(
         "what came out of an exchange is merged with main as its base",
         "app/recording.py",
-        "        base = leftover.base if leftover.base is not None and soul.repo.has(leftover.base.oid) else None\n",
+        "        base = arrivals.base_of(soul, path, leftover.base, version, came_out=True)\n",
         "        base = soul.repo.entry(tree, path)\n",
         "GUARD-4",
         (*GUARDS, *SIMULATION),
@@ -402,7 +402,7 @@ FAULTS = (
     Fault(
         "files are placed without an intent beside seen",
         "app/materialise.py",
-        "        soul.seen.remember(PLACING, intent)\n",
+        "        soul.seen.remember(PLACING, [soul.clock.boottime(), intent])\n",
         "        pass\n",
         "GUARD-4",
         CRASH,

@@ -92,6 +92,8 @@ def _single_writers(world: World) -> None:
     for (name, path), content in sorted(world.ledger.last.items()):
         if path in world.ledger.unsure or not _owned(path, name):
             continue
+        if content is None and world.rolled_back:
+            continue  # a backup from before the deletion, written on by others, may bring it back
         if agreed.get(path) != (None if content is None else layout.stored(content, path)):
             raise Broken(f"{path} is {agreed.get(path)!r}; {name}, its only writer, left {content!r}")
     for path, content in agreed.items():

@@ -74,7 +74,7 @@ def test_a_pass_that_forgets_what_it_was_placing_is_found(monkeypatch: pytest.Mo
     ]
     script = Script(2, BEGIN + steps, seed=1)
     assert failure(script) == ""
-    monkeypatch.setattr(materialise, "recover", lambda soul: soul.seen.remember("placing", None))
+    monkeypatch.setattr(materialise, "recover", lambda soul: soul.seen.remember(materialise.PLACING, None))
     assert "MERGE-2" in failure(script)
 
 

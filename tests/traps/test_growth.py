@@ -185,19 +185,24 @@ def test_a_conflict_is_open_until_it_is_settled(laptop: Body, server: Body) -> N
     assert laptop.json("conflicts") == server.json("conflicts") == []
 
 
-def test_a_table_of_another_version_is_moved_aside_and_loses_nothing(laptop: Body, server: Body, fleet: Fleet) -> None:
-    """Trap 139; REPO-6: after a downgrade nothing counts as seen: edits are kept, absent files are no deletions."""
+def test_a_table_of_a_newer_version_is_refused_and_loses_nothing(laptop: Body, server: Body, fleet: Fleet) -> None:
+    """Trap 139: after a downgrade it says so and touches nothing; with the newer version again, all is there."""
     laptop.append(MEMORY, CANOE)
     laptop.remove("notes/tea/sencha.md")
-    with contextlib.closing(sqlite3.connect(laptop.private() / "seen.db")) as database:
-        database.execute("PRAGMA user_version=99")
-        database.commit()
+    _version(laptop, 99)
+    refused = laptop.run("sync")
+    assert refused.code == 2 and "version 99" in refused.err and "soul-bridge --version" in refused.err
+    _version(laptop, 1)
     laptop.sync()
-    assert any("damaged" in path.name for path in laptop.private().iterdir())
     server.sync()
-    assert "has a canoe" in server.entries(MEMORY)
-    assert server.read("notes/tea/sencha.md") == laptop.read("notes/tea/sencha.md") == "# sencha\n\n70 degrees.\n"
+    assert "has a canoe" in server.entries(MEMORY) and not (server.soul / "notes/tea/sencha.md").exists()
     fleet.converge()
+
+
+def _version(body: Body, number: int) -> None:
+    with contextlib.closing(sqlite3.connect(body.private() / "seen.db")) as database:
+        database.execute(f"PRAGMA user_version={number}")
+        database.commit()
 
 
 def test_a_soul_of_a_later_version_is_synchronised_as_it_is(laptop: Body, server: Body, fleet: Fleet) -> None:
