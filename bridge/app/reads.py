@@ -42,9 +42,7 @@ class Reads:
             self._ours[path] = [*waiting, now]
             if len(self._ours) > self._full:
                 self._ours = {known: at for known, at in self._ours.items() if now - at[-1] < SOON}
-                self._full = max(
-                    MOST, 2 * len(self._ours)
-                )  # a first look at many files is one sweep more, not many
+                self._full = max(MOST, 2 * len(self._ours))  # a first look at many files is one sweep more, not many
 
     def closed(self, path: str) -> None:
         """The watcher saw this file closed after a read."""
