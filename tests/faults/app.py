@@ -280,7 +280,7 @@ FAULTS = (
         "a write is merged as if it had read what came in meanwhile",
         "app/arrivals.py",
         "    if not writes:\n        return seen_file\n",
-        "    if writes is not None:\n        return entry.file\n",
+        "    if writes is not None:\n        return seen_file\n",
         "MERGE-12",
         PASS,
     ),
