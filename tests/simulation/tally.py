@@ -36,7 +36,7 @@ class Tally:
             self.changes += world.ledger.changes
 
     def add_to(self, path: Path) -> Tally:
-        """This and what the file holds, which holds it from then on. After a world that failed the count begins anew."""
+        """This and what the file holds, which holds it from then on. After a world that failed it begins anew."""
         before = json.loads(path.read_text()) if path.exists() else {}
         both = Tally(**{name: number + before.get(name, 0) for name, number in asdict(self).items()})
         total = Tally() if self.lost else both
