@@ -30,7 +30,8 @@ from bridge.core.errors import Refused, Transient, Unusable
 TYPE = "ssh-ed25519"
 LARGEST = 16 * 1024  # bytes of a file that may still be a key
 MAKE_ONE = (
-    "Make a key with `soul-bridge key rotate`, or run `soul-bridge init AGENT` again; local work is safe and goes on."
+    "Local work is safe and goes on. Bring the file back, or let `soul-bridge init` with this agent's name make a new "
+    "key, to be added at the host."
 )
 
 

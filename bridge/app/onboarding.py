@@ -28,7 +28,7 @@ def where_to_paste(address: Address, public_line: str) -> str:
     if kind is not None:
         page = forges.keys_page(kind, address) + ("/new" if kind == "github" else "")
         return f'Open {page}, paste the line, tick "{_BOXES[kind]}".'
-    place = address.path.removeprefix("/") if address.path.startswith("/~") else address.path
+    place = _place(address)
     cases = "".join(f"'git-{name} '*) exec git-{name} '{place}';; " for name in ("upload-pack", "receive-pack"))
     command = f'case \\"$SSH_ORIGINAL_COMMAND\\" in {cases}*) exit 1;; esac'
     return (
@@ -37,6 +37,12 @@ def where_to_paste(address: Address, public_line: str) -> str:
         f"or, without soul-bridge there, this line in ~{address.user}/.ssh/authorized_keys, with the place where the\n"
         f'repository lies: restrict,command="{command}" {public_line}'
     )
+
+
+def _place(address: Address) -> str:
+    """The repository as it is named on an own server: one in the home needs no folder, whatever form is asked for."""
+    path = address.path
+    return path.removeprefix("/") if path.startswith("/~") or path.count("/") == 1 else path
 
 
 def not_authorised(address: Address, public_line: str, agent: str, error: Refused) -> Refused:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bridge.core.errors import Refused, Transient, Unusable
+from bridge.core.words import readable
 
 TYPE = "ssh-ed25519"
 MARK = "soul-bridge:"
@@ -144,7 +145,13 @@ def make(repository: Path, run: Run) -> Path:
             run(["--git-dir", str(place), "config", setting, value])
         place.chmod(0o700)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise Transient(f"git could not make {place}: {error}", kind="disk") from error
+        said = getattr(error, "stderr", None) or getattr(error, "strerror", None) or "git failed"
+        raise Refused(
+            f"{place} cannot be made: {readable(said).strip()}",
+            kind="disk",
+            rule="REPO-1",
+            advice=f"Nothing was changed. In this user's own folder: soul-bridge host init {place.name}",
+        ) from error
     return place
 
 

@@ -25,7 +25,15 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
 
 def _init(arguments: argparse.Namespace, keys: Path) -> tuple[object, str]:
     def git(words: list[str]) -> None:
-        subprocess.run(["git", *words], check=True, env=clean_environment(), stdin=subprocess.DEVNULL)
+        subprocess.run(
+            ["git", *words],
+            check=True,
+            env=clean_environment(),
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+        )
 
     place = ownserver.make(Path(arguments.repository), git)
     return {

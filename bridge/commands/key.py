@@ -54,7 +54,8 @@ def _rotate(settings: config.Settings, context: Context, arguments: argparse.Nam
     context.answer(
         document,
         f"{new.fingerprint}  {settings.key}\nThe new key is in use; a running daemon takes it at its next login.\n"
-        f"Now delete at the host {what}: nobody needs it any more.",
+        f"Now delete at the host {what}: nobody needs it any more."
+        + (f"\nOn an own server: soul-bridge host revoke {old}  (only that one, not the new one)" if old else ""),
     )
     pair.settle()
     return 0

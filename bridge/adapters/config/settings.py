@@ -131,10 +131,14 @@ def _content(path: Path, agent: str, places: Places) -> bytes:
             mode = os.fstat(file.fileno()).st_mode
             content = file.read(_LIMIT + 1)
     except FileNotFoundError as error:
-        known = ", ".join(agents(places)) or "none"
+        there = agents(places)
+        meant = difflib.get_close_matches(agent, there, 1, 0.7)
         raise Unusable(
-            f"there is no configuration for {agent}: {path} is missing (configured: {known})",
-            advice=f"soul-bridge init {agent} --remote git@HOST:OWNER/{agent}.soul.git",
+            f"there is no configuration for {agent}: {path} is missing (configured: {', '.join(there) or 'none'})"
+            + (f"; did you mean {meant[0]}?" if meant else ""),
+            advice=f"soul-bridge status {meant[0]}"
+            if meant
+            else f"soul-bridge init {agent} --remote git@HOST:OWNER/{agent}.soul.git",
         ) from error
     except OSError as error:
         raise Unusable(f"{path} cannot be read: {error.strerror}", advice=f"ls -l {path}") from error
