@@ -90,12 +90,13 @@ def timed(body: Body) -> tuple[sync.Outcome, float]:
 
 
 class Held:
-    """What this process holds: descriptors, threads, children."""
+    """What this process holds: descriptors, threads, children (a server of other tests may be one of them)."""
 
     def __init__(self) -> None:
         gc.collect()
         self.threads = {thread.name for thread in threading.enumerate()}
         self.descriptors = {os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if _open(fd)}
+        self.children = set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
 
     def nothing_more(self) -> None:
         """Nothing is held now that was not held then."""
@@ -103,8 +104,7 @@ class Held:
 
     def _more(self) -> set[str]:
         now = Held()
-        children = set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
-        mine = {child for child in children if "tests.real.faults" not in _command(child)}
+        mine = {child for child in now.children - self.children if "tests.real.faults" not in _command(child)}
         return (now.threads - self.threads) | (now.descriptors - self.descriptors) | mine
 
 
