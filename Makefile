@@ -4,8 +4,8 @@
 
 SECONDS ?= 60
 ROUNDS ?= 10
-# How many tests run at once (default: two more than there are cores); 0 runs one by one.
-JOBS ?=
+# Many tests wait for daemons, servers and quiet files, so a few at once take half the time; JOBS=0 runs one by one.
+JOBS ?= 3
 VENV := .venv/installed
 
 help:
