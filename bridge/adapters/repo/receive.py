@@ -35,7 +35,7 @@ def index_pack(git_dir: Path, chunks: Iterable[bytes], *, deadline: float = 600.
     Transient for a full disk, a pack that ends too early or a child that hangs.
     """
     environment = gitenv.skeleton(git_dir)
-    with _aside(git_dir / "objects") as place, tempfile.TemporaryFile() as words:
+    with _aside(git_dir / "objects") as place, tempfile.TemporaryFile(dir=place) as words:
         child = gitenv.start_git(
             ["index-pack", "--stdin", "--fix-thin", _CHECK, str(place / "new.pack")],
             environment,
