@@ -80,7 +80,9 @@ def unreached(agent: str, error: Transient, detour: str) -> Transient:
         kind=error.kind,
         rule=error.rule,
         advice=f"{before}Key and configuration are made, nothing else was written. Go on once the host can be "
-        f"reached: soul-bridge init {agent}\nOr begin without it: soul-bridge init {agent} --offline",
+        f"reached: soul-bridge init {agent}\n"
+        f"If the address is mistyped: soul-bridge init {agent} --remote git@HOST:OWNER/{agent}.soul.git"
+        f"\nOr begin without it: soul-bridge init {agent} --offline",
     )
 
 

@@ -14,7 +14,7 @@ from bridge.app import byhand, filling, freezing, materialise, publishing, recor
 from bridge.app import standing as standing
 from bridge.app.joining import ALONE, JOINING, REMOTE
 from bridge.app.soul import Order, Progress, Soul
-from bridge.core import cycle
+from bridge.core import cycle, words
 from bridge.core.errors import Moved, Refused, SoulError, Transient
 
 TOLD = "held"  # remembered: held paths that a fact told of, with rule and reason
@@ -192,4 +192,4 @@ def sentence(progress: Progress, problem: SoulError | None, pending: int) -> str
 
 def _paths(paths: list[str]) -> str:
     unique = sorted(set(paths))
-    return unique[0] if len(unique) == 1 else f"{len(unique)} paths"
+    return words.line(unique[0]) if len(unique) == 1 else f"{len(unique)} paths"

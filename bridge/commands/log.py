@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import sys
 from typing import Any
 
 from bridge.app import history
@@ -23,7 +24,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     with reading.repository(settings) as repo:
         found = history.log(repo, path)
         most = wanted if wanted is not None else None if context.json else SHOWN + 1
-        rows = [shape(row) for row in itertools.islice(found, most)]
+        rows = [shape(row) for row in itertools.islice(found, most if most is None else min(most, sys.maxsize))]
     lines = [line(row) for row in rows[: SHOWN if wanted is None else wanted]]
     if wanted is None and len(rows) > SHOWN:
         lines.append(f"… older ones: soul-bridge log -n NUMBER, or git log in {settings.soul}")

@@ -8,7 +8,7 @@ from bridge.app import pause
 from bridge.commands import wiring
 from bridge.commands.context import Context
 from bridge.core.errors import EXIT_CODES
-from bridge.core.words import readable
+from bridge.core.words import line, readable
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
@@ -17,7 +17,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     answer = wiring.request(settings, context, {"command": "sync", "now": arguments.now})
     problem = answer.pop("problem", None)
     lines = [answer["sentence"]]
-    lines += [f"  held: {item['path']}: {item['reason']} ({item['rule']})" for item in answer["held"]]
+    lines += [f"  held: {line(item['path'])}: {item['reason']} ({item['rule']})" for item in answer["held"]]
     if pause.is_paused(context.places.state_dir(settings.agent)):
         lines.append(f"  still paused: no other pass until soul-bridge resume {settings.agent}")
     if problem is not None:

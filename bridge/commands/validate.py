@@ -12,7 +12,7 @@ from bridge.commands.context import Context
 from bridge.core import form, layout
 from bridge.core.errors import Held, Moved, Unusable
 from bridge.core.model import EXECUTABLE, PLAIN, Problem
-from bridge.core.words import readable
+from bridge.core.words import line, readable
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
@@ -43,7 +43,8 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
 
 
 def _where(problem: Problem) -> str:
-    return f"{problem.path}:{problem.line}" if problem.line else problem.path
+    path = line(problem.path)
+    return f"{path}:{problem.line}" if problem.line else path
 
 
 def _directory(arguments: argparse.Namespace, context: Context) -> Path:

@@ -28,7 +28,8 @@ from bridge.app.sync import Outcome
 from bridge.commands.context import Context
 from bridge.commands.reading import no_soul
 from bridge.core import address, ports
-from bridge.core.errors import Refused, Transient
+from bridge.core.errors import Refused, SoulError, Transient
+from bridge.core.instants import iso
 from bridge.core.layout import MAIN
 
 PRIVATE = "soul-bridge"  # our folder in the git directory
@@ -275,8 +276,10 @@ def opened(settings: config.Settings, context: Context, *, create: bool = False)
     lock.acquire()
     try:
         found = open_soul(settings, context, lock, create=create)
-    except BaseException:
+    except BaseException as error:
         lock.release()
+        if isinstance(error, SoulError):
+            note_failure(settings, context, error)
         raise
     try:
         yield found
@@ -292,13 +295,28 @@ def request(settings: config.Settings, context: Context, words: dict[str, Any]) 
         return answer
     with opened(settings, context) as found:
         outcomes: list[Outcome] = []
+        failed: SoulError | None = None
         try:
             return requests.answer(found.soul, words, outcomes.append)
+        except SoulError as error:
+            failed = error
+            raise
         finally:
-            note(found, context, outcomes[-1] if outcomes else None)
+            _note(found, context, outcomes[-1] if outcomes else None, failed)
             # Without a daemon nobody else does it; `doctor` tells when it cannot be done.
             with contextlib.suppress(Transient, Refused):
                 found.soul.repo.maintain()
+
+
+def _note(found: Opened, context: Context, outcome: Outcome | None, failed: SoulError | None) -> None:
+    """As `note`; where a disk lets not even that be found out, what stood in the way is noted."""
+    if outcome is None and failed is not None and failed.kind in ("disk", "internal"):
+        return note_failure(found.settings, context, failed)
+    try:
+        note(found, context, outcome)
+    except SoulError as error:
+        stood = outcome.problem if outcome is not None and outcome.problem is not None else error
+        note_failure(found.settings, context, stood)
 
 
 def note(found: Opened, context: Context, outcome: Outcome | None) -> None:
@@ -311,6 +329,21 @@ def note(found: Opened, context: Context, outcome: Outcome | None) -> None:
     reporter = reporting.Reporter(str(found.settings.soul), found.settings.remote, None, None, before)
     status.write(path, reporter.document(life))
     note_materialised(found.soul, context.places.state_dir(found.settings.agent))
+
+
+def note_failure(settings: config.Settings, context: Context, error: SoulError) -> None:
+    """Leave for `status` what kept a command from looking at the soul at all; the next good pass takes it back."""
+    path = context.places.status_file(settings.agent)
+    before = status.read(path)
+    if before is None:
+        return
+    # What a rule refuses before anything was looked at, the checkout is to blame for.
+    kind = error.kind if error.kind in reporting.KINDS else "disk"
+    problem = {"kind": kind, "message": error.message, "advice": error.advice, "next_try": None}
+    last = before.get("problem") or {}
+    since = last.get("since") if last.get("message") == error.message else iso(context.clock.now())
+    state = "waiting" if isinstance(error, Transient) else "refused"
+    status.write(path, {**before, "state": state, "problem": {**problem, "since": since, "times": 1}})
 
 
 def note_materialised(soul: Soul, state: Path) -> None:

@@ -163,3 +163,50 @@ def test_watching_on_a_terminal_draws_over_what_was_there_and_ends_cleanly(fleet
     assert drawn.count(b"\x1b[2J") == 1 and b"Traceback" not in drawn
     assert 2 <= drawn.count(b"\x1b[H") <= 2 * took + 1, "redrawn, and not more than twice a second"
     assert b"in sync with origin as of" in drawn and b"bodies" in drawn
+
+
+def test_what_kept_a_pass_from_beginning_is_told_by_status_until_it_is_over(near: Fleet) -> None:
+    """REPO-7, AUTH-7: "in sync" is no answer while nothing can be looked at."""
+    laptop, _ = pair(near)
+    git_dir, table = laptop.soul / ".git", laptop.soul / ".git/soul-bridge/seen.db"
+
+    def planted() -> None:
+        (git_dir / "objects/info/alternates").write_text("/nowhere\n")
+
+    def healed() -> None:
+        (git_dir / "objects/info/alternates").unlink()
+
+    def covered() -> None:
+        table.rename(table.with_name("aside"))
+        table.mkdir()
+
+    def uncovered() -> None:
+        table.rmdir()
+        table.with_name("aside").rename(table)
+
+    for break_it, mend_it in ((planted, healed), (covered, uncovered)):
+        break_it()
+        failed = laptop.run("sync")
+        told = laptop.status()["problem"]
+        assert failed.code != 0 and told is not None and told["message"] in failed.err + failed.out
+        assert told["advice"] and "the checkout or its disk cannot be used" in laptop.run("status").out.splitlines()[0]
+        since = told["since"]
+        assert laptop.run("sync").code != 0 and laptop.status()["problem"]["since"] == since
+        mend_it()
+        laptop.sync()
+        assert laptop.status()["problem"] is None
+
+
+def test_a_name_with_a_line_break_is_no_line_of_ours(near: Fleet) -> None:
+    """TREE-6: nor is any other of its characters taken as it comes."""
+    laptop, _ = pair(near)
+    laptop.write("notes/x\nheld: nothing\x1b[31m.md", "x\n")
+    for command in ("sync", "validate", "status"):
+        said = laptop.run(command)
+        assert "held: nothing" in said.out and "\x1b" not in said.out, command
+        assert not any(row.startswith("held: nothing") for row in said.out.splitlines()), command
+
+
+def test_any_number_of_commits_may_be_asked_for(near: Fleet) -> None:
+    laptop, _ = pair(near)
+    assert laptop.run("log", "-n", "99999999999999999999").out == laptop.run("log", "-n", "1000").out
