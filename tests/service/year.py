@@ -99,6 +99,8 @@ class Machine:
         self.until(lambda: (self.status()["problem"] or {}).get("kind") == "hostkey")
         self.write("I woke up before a stranger.")
         self.until(lambda: self.status()["ahead"] > 0)
+        # The supervisor is told at its next look at the souls.
+        self.until(lambda: "has changed" in self.inside.shown()["StatusText"])
         self.tell("stranger")
 
     def owner_accepts_the_host_key(self) -> None:
@@ -114,6 +116,7 @@ class Machine:
         self.passes(SESSION)
         self.write("I am revoked.")
         self.until(lambda: (self.status()["problem"] or {}).get("kind") == "auth" and self.status()["ahead"] > 0)
+        self.until(lambda: "does not accept" in self.inside.shown()["StatusText"])
         self.tell("revoked")
 
     def key_is_restored(self) -> None:
