@@ -6,9 +6,10 @@ go on; a changed configuration touches no soul but the one whose it is, and one 
 
 from __future__ import annotations
 
-import threading
+import contextlib
+import queue
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from bridge.app import keeping
@@ -34,13 +35,33 @@ class Voice(Protocol):
         """Send assignments such as "READY=1" as one message. Never raises."""
 
 
-@dataclass
 class Asked:
-    """What signals ask for. `wake` is set with it."""
+    """What signals ask for, and who waits for that.
 
-    stop: bool = False
-    reload: bool = False
-    wake: threading.Event = field(default_factory=threading.Event)
+    A handler runs in the middle of anything its thread does, also of waiting here: with an event it would now and then
+    want the lock that its own thread holds, for ever. Putting into a simple queue needs none that can be held.
+    """
+
+    def __init__(self) -> None:
+        self.stop = self.reload = False
+        self._woken: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    def end(self) -> None:
+        """Everything is to end. May be called by a handler."""
+        self.stop = True
+        self._woken.put(None)
+
+    def read_again(self) -> None:
+        """The configuration is to be read again. May be called by a handler."""
+        self.reload = True
+        self._woken.put(None)
+
+    def wait(self, seconds: float) -> None:
+        """Until something is asked for, at most so long."""
+        with contextlib.suppress(queue.Empty):
+            self._woken.get(timeout=seconds)
+            while True:
+                self._woken.get_nowait()
 
 
 @dataclass
@@ -85,8 +106,7 @@ class Tender:
         try:
             while not self._asked.stop:
                 self._look()
-                self._asked.wake.wait(min(voice.watchdog / 3 or LOOK, LOOK))
-                self._asked.wake.clear()
+                self._asked.wait(min(voice.watchdog / 3 or LOOK, LOOK))
         finally:
             voice.say("STOPPING=1")
             self._part_with(self._keepers.values())

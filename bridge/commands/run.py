@@ -83,18 +83,9 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     """Run until told to stop. Raises Unusable for a configuration that cannot work, Refused for a second daemon."""
     configured = _configured(arguments, context)
     asked = Asked()
-
-    def end(number: int, frame: object) -> None:
-        asked.stop = True
-        asked.wake.set()
-
-    def again(number: int, frame: object) -> None:
-        asked.reload = True
-        asked.wake.set()
-
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, end)
-    signal.signal(signal.SIGHUP, again)
+        signal.signal(number, lambda number, frame: asked.end())
+    signal.signal(signal.SIGHUP, lambda number, frame: asked.read_again())
     os.chdir("/")
     prepare_process()
     _take_descriptors()

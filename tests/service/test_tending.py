@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +19,8 @@ from bridge.app.keeping import Beat, Keeper, NotedFacts, NotedRemote, Setback, V
 from bridge.app.tending import Asked, Outside, Tender
 from bridge.core.errors import Refused, SoulError, Transient, Unusable
 from bridge.core.model import RemoteLook
+
+ROOT = Path(__file__).parents[2]
 
 SOON = 5.0
 
@@ -135,8 +140,7 @@ class World:
         return self
 
     def stop(self) -> None:
-        self.asked.stop = True
-        self.asked.wake.set()
+        self.asked.end()
         self._thread.join(SOON)
         assert not self._thread.is_alive()
 
@@ -147,8 +151,7 @@ class World:
 
     def reload(self) -> None:
         before = self.voice.heard.count("READY=1")
-        self.asked.reload = True
-        self.asked.wake.set()
+        self.asked.read_again()
         self.until(lambda: self.voice.heard.count("READY=1") > before, "reloaded")
 
     def _configured(self) -> dict[str, object]:
@@ -506,3 +509,28 @@ def test_a_fact_is_a_sign_of_getting_on() -> None:
     facts = SimpleNamespace(record=lambda event, **fields: None, bind_pass=lambda id: None)
     NotedFacts(facts, beat).record("file.written", path="SOUL.md")  # type: ignore[arg-type]
     assert not beat.is_overdue(clock.at, 0.0)
+
+
+STORM = """
+import signal
+from bridge.app.tending import Asked
+
+asked, heard = Asked(), 0
+
+def hear(number, frame):
+    global heard
+    heard += 1
+    (asked.end if heard >= 10_000 else asked.read_again)()
+
+signal.signal(signal.SIGALRM, hear)
+signal.setitimer(signal.ITIMER_REAL, 0.00005, 0.00005)
+while not asked.stop:
+    asked.wait(0.00001)
+signal.setitimer(signal.ITIMER_REAL, 0)
+"""
+
+
+def test_a_signal_at_any_instant_of_waiting_is_heard() -> None:
+    """A handler that wants a lock which its own thread holds would keep the process from ever ending."""
+    done = subprocess.run([sys.executable, "-c", STORM], cwd=ROOT, timeout=60, check=False)
+    assert done.returncode == 0
