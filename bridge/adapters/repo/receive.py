@@ -35,7 +35,7 @@ def index_pack(git_dir: Path, chunks: Iterable[bytes], *, deadline: float = 600.
     Transient for a full disk, a pack that ends too early or a child that hangs.
     """
     environment = gitenv.skeleton(git_dir)
-    with _aside(git_dir / "objects") as place, tempfile.TemporaryFile(dir=place) as words:
+    with _aside(git_dir / "objects") as place, _words() as words:
         child = gitenv.start_git(
             ["index-pack", "--stdin", "--fix-thin", _CHECK, str(place / "new.pack")],
             environment,
@@ -51,6 +51,14 @@ def index_pack(git_dir: Path, chunks: Iterable[bytes], *, deadline: float = 600.
             gitenv.end(child)
         _judge(code, _tail(words))
         _take_in(place, git_dir / "objects" / "pack")
+
+
+def _words() -> IO[bytes]:
+    """Where the child's words go: into memory, for they have to be heard on a full disk, and where a unit has no folder
+    for temporary files."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("words", os.MFD_CLOEXEC), "w+b")
+    return tempfile.TemporaryFile()
 
 
 @contextlib.contextmanager
