@@ -1,5 +1,6 @@
 """What holds for every test: random examples replay, a slow machine is no failure, and `--torture` makes more of it."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,11 @@ from hypothesis import settings
 # derandomize: a run that was green stays green until the code or the test changes; the simulation does the exploring.
 settings.register_profile("house", deadline=None, derandomize=True, max_examples=100, print_blob=True)
 settings.load_profile("house")
+
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # In the background of a script this signal is ignored from birth, also by every program that a test interrupts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 # What waits longest for clocks and machines comes first, so that where several run at once nobody waits for it alone
