@@ -595,8 +595,7 @@ def test_a_look_over_the_open_session_costs_far_less_than_a_login(session: Any) 
         one.remote.close()
         afresh.append(look())
         again += [look(), look()]
-    # Both at their quickest: whatever else the machine did then, it did to both.
-    assert min(again) < min(afresh) / 1.5
+    assert sorted(again)[len(again) // 4] < sorted(afresh)[len(afresh) // 4] / 2
 
 
 def test_a_session_that_died_unnoticed_is_opened_again_at_once(session: Any) -> None:

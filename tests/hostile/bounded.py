@@ -16,7 +16,7 @@ from tests.hostile.forge import Forge
 from tests.real.fleet import QUICK, Body, Done, Fleet
 
 MEMORY = 1_200_000  # KiB of address space for the program and each of its children
-LONGEST = 80.0  # seconds that one command may take, whatever it meets
+LONGEST = 40.0  # seconds that one command may take, whatever it meets
 
 
 class Bounded(Body):

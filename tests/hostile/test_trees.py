@@ -15,7 +15,8 @@ from tests.hostile.bounded import Bounded, Ground, below
 from tests.hostile.forge import Forge, Row
 
 AGENT_WROTE = "- written while it arrived\n"
-MANY = 20_000  # links in one folder: were each looked at for each, it would take minutes
+EACH = 0.0005  # seconds of a processor for one of them
+MANY = 100_000  # links in one folder: were each looked at for each, it would take minutes
 LONG = "n" * 255
 ACCENT = ("café.md", "cafe\u0301.md")  # composed and decomposed
 DEEP = "/".join(["e"] * 200) + "/f"
@@ -267,7 +268,7 @@ def test_no_name_steers_the_terminal(story: Story) -> None:
             assert not [letter for letter in said.out + said.err if letter in "\x1b\x07\x9b\x7f\u202e\t"], words
 
 
-def test_a_folder_of_twenty_thousand_entries_costs_what_its_size_costs(ground: Ground) -> None:
+def test_a_folder_of_a_hundred_thousand_entries_costs_what_its_size_costs(ground: Ground) -> None:
     """TREE-6: each is listed, none is created; the next pass does not pay for them again."""
     body = ground.body("laptop")
     link = ground.forge.blob("/etc/passwd")
@@ -277,7 +278,7 @@ def test_a_folder_of_twenty_thousand_entries_costs_what_its_size_costs(ground: G
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert body.run("sync").code == 0
     now, born_with = resource.getrusage(resource.RUSAGE_CHILDREN), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert now.ru_utime - used.ru_utime < 10 and now.ru_maxrss <= max(used.ru_maxrss, born_with, 300 * 1024)
+    assert now.ru_utime - used.ru_utime < MANY * EACH and now.ru_maxrss <= max(used.ru_maxrss, born_with, 300 * 1024)
     assert body.read("fine.md") == "fine\n" and not (body.soul / "many").exists()
     assert ground.forge.tip() == body.tip()
     document = json.loads((body.state / "status.json").read_bytes())
