@@ -7,14 +7,16 @@ was committed had been on disk: it is the base of what is written there next.
 
 from __future__ import annotations
 
+from functools import partial
+
 from bridge.app import withheld
 from bridge.app.joining import NOBODY, REMOTE
 from bridge.app.observing import WAITS, leave
 from bridge.app.recording import Local, commit
 from bridge.app.soul import Progress, Soul
 from bridge.app.standing import ACCEPTED
-from bridge.core import commits, plan
-from bridge.core.model import Commit, File, SeenEntry, Triple
+from bridge.core import commits, plan, publish
+from bridge.core.model import Commit, File, SeenEntry
 
 Changes = dict[str, tuple[File | None, File | None]]
 
@@ -28,20 +30,35 @@ def settle(soul: Soul, progress: Progress) -> None:
     # Afterwards main stands elsewhere: a crash in between does not do it twice.
     if tip == soul.head() and soul.repo.has(before):
         before, made = _below(soul, before, tip)
-        changes = soul.repo.diff(soul.tree_of(before), soul.tree_of(tip))
-        changes = {path: files for path, files in changes.items() if path not in soul.unplaced}
-        holds = withheld.recall(soul)
-        known = {path: entry for path in changes if (entry := soul.seen.get(path)) is not None}
-        look = soul.tree.look(known, sorted(changes))
-        untouched = {path for path, entry in known.items() if look.files.get(path) == entry.stamp}
-        free = {path: files for path, files in changes.items() if path not in holds}
-        triples = _unseen(soul, before, made, free, untouched)
-        triples |= _held(changes.keys() & holds.keys(), changes, known, untouched)
-        if triples:
-            commit(soul, progress, Local(triples, theirs=before))
-        written = known.keys() - untouched - look.special.keys() - holds.keys()
-        _was_on_disk(soul, {path: changes[path][1] for path in written})
+        _settle(soul, progress, before, made, soul.repo.diff(soul.tree_of(before), soul.tree_of(tip)))
     soul.seen.remember(ACCEPTED, None)
+
+
+def _settle(soul: Soul, progress: Progress, before: str, made: int, changes: Changes) -> None:
+    changes = {path: files for path, files in changes.items() if path not in soul.unplaced}
+    holds = withheld.recall(soul)
+    known = {path: entry for path in changes if (entry := soul.seen.get(path)) is not None}
+    look = soul.tree.look(known, sorted(changes))
+    untouched = {path for path, entry in known.items() if look.files.get(path) == entry.stamp}
+    triples = {}
+    for path, (had, committed) in changes.items():
+        entry = known.get(path)
+        change = publish.ByHand(
+            had,
+            committed,
+            entry.file if entry is not None else None,
+            path in untouched,
+            entry is not None and entry.stamp.ctime_ns / 1e9 + plan.RACY >= made,
+            partial(soul.tree.ignored, path),
+            partial(soul.repo.ever, before, path, committed.oid if committed is not None else ""),
+        )
+        triple = publish.taken_out_held(change) if path in holds else publish.taken_out(change)
+        if triple is not None:
+            triples[path] = triple
+    if triples:
+        commit(soul, progress, Local(triples, theirs=before))
+    written = known.keys() - untouched - look.special.keys() - holds.keys()
+    _was_on_disk(soul, {path: changes[path][1] for path in written})
 
 
 def _below(soul: Soul, before: str, tip: str) -> tuple[str, int]:
@@ -65,40 +82,6 @@ def _ours(soul: Soul, made: Commit) -> bool:
         return True
     trees = (made.tree, *(soul.tree_of(parent) for parent in made.parents))
     return made.author in {commits.author(soul.display_name(tree), soul.body) for tree in trees}
-
-
-def _unseen(soul: Soul, before: str, made: int, changes: Changes, untouched: set[str]) -> dict[str, Triple]:
-    """By path: base, what the person committed, what main had; where that was not what the person saw."""
-    triples = {}
-    for path, (had, committed) in changes.items():
-        entry = soul.seen.get(path)
-        if had is None:
-            continue
-        if entry is None or entry.file != had:
-            triples[path] = Triple(None if entry is None else entry.file, committed, had)
-        elif path not in untouched:
-            continue
-        elif committed is None:
-            # It left git's index only; a file that is there is recorded.
-            if not soul.tree.ignored(path):
-                triples[path] = Triple(None, None, had)
-        elif entry.stamp.ctime_ns / 1e9 + plan.RACY >= made:
-            # Written by us since that commit: the version that it took is the one that stood there before.
-            old = soul.repo.ever(before, path, committed.oid)
-            triples[path] = Triple(committed if old else None, committed, had)
-    return triples
-
-
-def _held(paths: set[str], changes: Changes, known: dict[str, SeenEntry], untouched: set[str]) -> dict[str, Triple]:
-    """What main has of withheld paths was never on this disk, and what is on the disk is their side branch's business
-    (REPO-8): where that was committed, main gets back what it had."""
-    triples = {}
-    for path in paths:
-        had, committed = changes[path]
-        entry = known.get(path)
-        if path not in untouched or (entry is not None and entry.file == committed):
-            triples[path] = Triple(committed, committed, had)
-    return triples
 
 
 def _was_on_disk(soul: Soul, committed: dict[str, File | None]) -> None:

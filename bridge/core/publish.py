@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from bridge.core.errors import Refused
 from bridge.core.layout import MAIN
-from bridge.core.model import CheckoutState, RemoteLook
+from bridge.core.model import CheckoutState, File, RemoteLook, Triple
 
 KEEP = "refs/soul-bridge/keep/"
 LOOKS_BEFORE_FORWARD = 2  # a remote that stands behind is believed at the second look (REPO-4)
@@ -105,6 +105,52 @@ def in_the_way(state: CheckoutState) -> str:
     elif state.head != MAIN:
         reasons.append(f"the branch {state.head.removeprefix('refs/heads/')} is checked out, not main")
     return "; ".join(reasons)
+
+
+@dataclass(frozen=True, slots=True)
+class ByHand:
+    """One path that a person's commits on main changed, and its working file.
+
+    had, committed: what main had and what it got. seen: what was last seen of the working file. untouched: that is
+    still there, by its stamp. ours_since: we wrote it after the first of the commits, or shortly before. Asked only
+    where it matters: ignored, whether a `.gitignore` names it; stood, whether what was committed stood there before.
+    """
+
+    had: File | None
+    committed: File | None
+    seen: File | None
+    untouched: bool
+    ours_since: bool
+    ignored: Callable[[], bool]
+    stood: Callable[[], bool]
+
+
+def taken_out(change: ByHand) -> Triple | None:
+    """The merge that brings back what a person's commits took out unseen (REPO-7): base, theirs, and what main had.
+
+    A working file that lagged behind main was committed as it was: that is a write of what was seen. None: nothing was.
+    """
+    had, committed = change.had, change.committed
+    if had is None:
+        return None
+    if change.seen != had:
+        return Triple(change.seen, committed, had)
+    if not change.untouched:
+        return None
+    if committed is None:
+        # It left git's index only; a file that is there is recorded, unless it is ignored.
+        return None if change.ignored() else Triple(None, None, had)
+    if not change.ours_since:
+        return None
+    return Triple(committed if change.stood() else None, committed, had)
+
+
+def taken_out_held(change: ByHand) -> Triple | None:
+    """The same for a withheld path: main has a version that was never on this disk, and what is there is the business
+    of its side branch (REPO-8). Where that was committed, main gets back what it had."""
+    if change.untouched and (change.seen is None or change.seen != change.committed):
+        return None
+    return Triple(change.committed, change.committed, change.had)
 
 
 @dataclass(frozen=True, slots=True)

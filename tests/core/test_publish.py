@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from bridge.core import publish
 from bridge.core.errors import Refused
-from bridge.core.model import CheckoutState, RemoteLook
-from bridge.core.publish import Main, Push, Standing
+from bridge.core.model import CheckoutState, File, RemoteLook, Triple
+from bridge.core.publish import ByHand, Main, Push, Standing
 
 # A history: one line of numbers, and one beside it that leaves it at 2.
 LINE = {"1": {"1"}, "2": {"1", "2"}, "3": {"1", "2", "3"}, "x": {"1", "2", "x"}, "other": {"other"}}
@@ -113,3 +113,53 @@ def test_the_refusals_name_what_was_found() -> None:
 def test_what_a_person_does_in_the_checkout_is_named(head: str | None, busy: str, words: str) -> None:
     """REPO-7"""
     assert publish.in_the_way(CheckoutState(head, busy)) == words
+
+
+OLD, NEW, OTHER = File("a" * 40), File("b" * 40), File("c" * 40)
+
+
+def change(
+    had: File | None,
+    committed: File | None,
+    seen: File | None,
+    *,
+    untouched: bool = False,
+    ours: bool = False,
+    ignored: bool = False,
+    stood: bool = False,
+) -> ByHand:
+    return ByHand(had, committed, seen, untouched, ours, lambda: ignored, lambda: stood)
+
+
+@pytest.mark.parametrize(
+    ("made", "merge"),
+    [
+        (change(None, NEW, None), None),
+        (change(NEW, OLD, OLD), Triple(OLD, OLD, NEW)),  # merged, not yet on disk, committed as it lay there
+        (change(NEW, None, None), Triple(None, None, NEW)),  # never came to the disk
+        (change(OLD, NEW, OLD), None),  # an ordinary commit of what was written
+        (change(OLD, None, OLD), None),  # an ordinary removal
+        (change(OLD, None, OLD, untouched=True), Triple(None, None, OLD)),  # out of the index only
+        (change(OLD, None, OLD, untouched=True, ignored=True), None),
+        (change(OLD, NEW, OLD, untouched=True), None),  # made without the working file: it is brought to it
+        (change(NEW, OLD, NEW, untouched=True, ours=True, stood=True), Triple(OLD, OLD, NEW)),
+        (change(NEW, OTHER, NEW, untouched=True, ours=True), Triple(None, OTHER, NEW)),
+    ],
+)
+def test_what_a_persons_commit_took_out_unseen_is_brought_back(made: ByHand, merge: Triple | None) -> None:
+    """REPO-7, GUARD-5"""
+    assert publish.taken_out(made) == merge
+
+
+@pytest.mark.parametrize(
+    ("made", "merge"),
+    [
+        (change(OLD, NEW, OTHER), Triple(NEW, NEW, OLD)),
+        (change(OLD, NEW, NEW, untouched=True), Triple(NEW, NEW, OLD)),
+        (change(OLD, NEW, OTHER, untouched=True), None),
+        (change(OLD, NEW, None, untouched=True), None),
+    ],
+)
+def test_main_gets_back_what_it_had_of_a_withheld_path(made: ByHand, merge: Triple | None) -> None:
+    """REPO-7, REPO-8: what is on the disk is its side branch's business; what was never there stays committed."""
+    assert publish.taken_out_held(made) == merge
