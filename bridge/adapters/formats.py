@@ -3,6 +3,7 @@
 It stands for all of them: what was seen, the notes beside files that left their names, the status, the facts. A
 folder without a number is from before there was one. An older one is brought up to date, step by step, while the soul
 is locked. A newer one is refused before anything in it is opened: who does not know what a file means can only lose it.
+That file is one line, and so are others in these folders: they are written and read here.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def settle(folder: Path) -> None:
     refuse_newer(folder)
     for number in range(_number(folder), newest()):
         _STEPS[number](folder)
-        _write(folder / NAME, number + 1)
+        put(folder / NAME, str(number + 1))
 
 
 def _number(folder: Path) -> int:
@@ -70,11 +71,14 @@ def _number(folder: Path) -> int:
     return int(text)
 
 
-def _write(path: Path, number: int) -> None:
+def put(path: Path, line: str) -> None:
+    """Put one line there, whole and durable, or not at all. Raises Transient(kind="disk")."""
     fresh = path.with_name(f".{path.name}.new")
     try:
-        with fresh.open("w", encoding="ascii") as file:
-            file.write(f"{number}\n")
+        # Neither a link nor a pipe that lies there is followed or waited for.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with open(os.open(fresh, flags, 0o600), "w", encoding="ascii") as file:
+            file.write(line + "\n")
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(path)
@@ -86,3 +90,13 @@ def _write(path: Path, number: int) -> None:
     except OSError as error:
         advice = f"ls -ld {path.parent}"
         raise Transient(f"{path} cannot be written: {error.strerror}", kind="disk", advice=advice) from error
+
+
+def line_of(path: Path) -> str | None:
+    """The line that `put` put there, None where none can be read."""
+    try:
+        # A pipe in the file's place is not waited for.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            return file.read(1024).decode("ascii").strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None

@@ -84,7 +84,7 @@ def _bring(soul: Soul, order: Order, progress: Progress, tree: str, done: str, l
     wanted = {
         path: file
         for path, file in wanted.items()
-        if path not in unplaced and (path in progress.back or _differs(soul, path, file))
+        if path not in unplaced and (path in progress.back or soul.seen_file(path) != file)
     }
     aside = _aside(soul, order, progress, wanted)
     ready = {path: wanted[path] for path in sorted(wanted.keys() - aside, key=lambda path: _turn(path, wanted[path]))}
@@ -118,10 +118,14 @@ def _index(soul: Soul, before: str | None, tree: str, left: set[str]) -> None:
     if tree not in reached:
         soul.seen.remember(INDEXING, [*reached, tree])
     others = [each for each in reached if each != tree and soul.repo.has(each)]
-    if all([soul.repo.index(each, tree, absent) for each in (*others, before)]):
+    followed = [soul.repo.index(each, tree, absent) for each in (*others, before)]
+    if all(followed):
         with soul.seen.transaction():
             soul.seen.remember(INDEXED, tree)
             soul.seen.remember(INDEXING, None)
+    elif not any(followed):
+        # Another git has it: it did not come here, and that may go on for long.
+        soul.seen.remember(INDEXING, reached or None)
     soul.indexing, soul.index_due = soul.clock.boottime() - began, None
 
 
@@ -160,11 +164,6 @@ def settle_stayed(soul: Soul) -> None:
                 soul.owed = None if soul.owed is None else soul.owed | {path}
         if left != stayed:
             soul.seen.remember(STAYED, left or None)
-
-
-def _differs(soul: Soul, path: str, file: File | None) -> bool:
-    entry = soul.seen.get(path)
-    return (entry.file if entry is not None else None) != file
 
 
 def _turn(path: str, file: File | None) -> tuple[int, str]:

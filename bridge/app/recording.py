@@ -78,11 +78,11 @@ def _local(soul: Soul, found: Found) -> Local:
     tree, joining = soul.tree_of(soul.head()), bool(soul.seen.recall(JOINING))
     local = Local(entries=found.seen)
     for path, version in found.versions.items():
-        entry, theirs = soul.seen.get(path), soul.repo.entry(tree, path)
-        if joining and path == identity.PATH and entry is None and version is not None:
+        seen, theirs = soul.seen_file(path), soul.repo.entry(tree, path)
+        if joining and path == identity.PATH and seen is None and version is not None:
             local.triples[path], local.lost = settle_identity(soul, version, theirs)
             continue
-        base = arrivals.base_of(soul, path, entry.file if entry is not None else None, version)
+        base = arrivals.base_of(soul, path, seen, version)
         local.triples[path] = Triple(base, version, theirs)
         local.lost += arrivals.dropped(soul, path, base, version, theirs)
     return local

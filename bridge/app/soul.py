@@ -86,6 +86,11 @@ class Soul:
         except Held:
             return None
 
+    def seen_file(self, path: str) -> File | None:
+        """The version that was last seen in a working file, None when none was."""
+        entry = self.seen.get(path)
+        return entry.file if entry is not None else None
+
     def display_name(self, tree: str) -> str:
         """The agent's displayed name by its identity in a tree, else its name."""
         name = (identity.read(self.content(self.repo.entry(tree, identity.PATH))) or {}).get("displayName")

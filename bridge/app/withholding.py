@@ -244,10 +244,10 @@ def _settle_offer(soul: Soul) -> None:
     The answer may have been lost, or this process with it: then main comes to that commit by a fetch.
     """
     intent: dict[str, Any] | None = soul.seen.recall(OFFERING)
-    tip = soul.repo.tip(MAIN)
-    if intent is None or tip is None or not soul.repo.has(intent["commit"]):
+    if intent is None or not soul.repo.has(intent["commit"]):
         return
-    if not soul.repo.is_ancestor(intent["commit"], tip):
+    tip = soul.repo.tip(MAIN)
+    if tip is None or not soul.repo.is_ancestor(intent["commit"], tip):
         return
     holds = withheld.recall(soul)
     landed = holds.keys() & set(intent["paths"])
@@ -308,7 +308,7 @@ def _locals(soul: Soul, progress: Progress, holds: dict[str, Withheld]) -> Chang
     for path, hold in holds.items():
         apart = progress.apart.get(path)
         if apart is not None and apart.changed:
-            base = arrivals.base_of(soul, path, _seen(soul, path), apart.version)
+            base = arrivals.base_of(soul, path, soul.seen_file(path), apart.version)
             triples[path] = Triple(base, apart.version, soul.repo.entry(soul.tree_of(hold.commit), path))
     if not triples:
         return {}
@@ -364,16 +364,11 @@ def _joined(soul: Soul, holds: dict[str, Withheld], since: Changes, theirs: str)
     )
 
 
-def _seen(soul: Soul, path: str) -> File | None:
-    entry = soul.seen.get(path)
-    return entry.file if entry is not None else None
-
-
 def _dropped(soul: Soul, progress: Progress, path: str, head: str) -> tuple[Lost, ...]:
     apart = progress.apart.get(path)
     if apart is None or not apart.changed:
         return ()
-    base = arrivals.base_of(soul, path, _seen(soul, path), apart.version)
+    base = arrivals.base_of(soul, path, soul.seen_file(path), apart.version)
     return arrivals.dropped(soul, path, base, apart.version, soul.repo.entry(soul.tree_of(head), path))
 
 

@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 
 from bridge.adapters import config, formats, gitssh, hosts, keys, lock, machine
 from bridge.adapters.remote import Remote
@@ -137,7 +136,7 @@ class _Checkout:
     def __init__(self, settings: config.Settings, context: Context) -> None:
         self._root = settings.soul
         self._private = settings.soul / ".git" / wiring.PRIVATE
-        known = _line(context.places.state_dir(settings.agent) / wiring.MARK)
+        known = formats.line_of(context.places.state_dir(settings.agent) / wiring.MARK)
         self._tree = Tree(settings.soul, self._private, context.clock, known)
 
     def presence(self) -> Presence:
@@ -213,10 +212,3 @@ def _remote(settings: config.Settings, context: Context) -> Remote | gitssh.GitS
         )
         return gitssh.GitSsh(way, settings.soul / ".git", _Looking())
     return Remote(wiring.access(settings, places), _Looking(), context.clock)
-
-
-def _line(path: Path) -> str | None:
-    try:
-        return path.read_text("ascii").strip() or None
-    except OSError:
-        return None

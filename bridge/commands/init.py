@@ -19,7 +19,7 @@ from bridge.app.sync import Outcome
 from bridge.app.sync import run as run_pass
 from bridge.commands import authorize, hostkey, wiring
 from bridge.commands.context import Context
-from bridge.core import address, bodies, identity, instants
+from bridge.core import address, bodies, identity
 from bridge.core.errors import Refused, SoulError, Transient, Unusable
 from bridge.core.model import Commit
 
@@ -212,21 +212,9 @@ def _note_refusal(settings: config.Settings, context: Context, error: SoulError)
     before = status.read(path)
     if before is not None and before.get("tip") is not None:
         return
-    since = instants.iso(context.clock.now())
-    problem = {"kind": error.kind, "message": error.message, "advice": error.advice, "since": since, "next_try": None}
     with contextlib.suppress(OSError):  # then there is no status
         wiring.lock_of(settings, context.places)  # makes the directory
-    status.write(
-        path,
-        status.build(
-            agent=settings.agent,
-            body=settings.body,
-            soul=str(settings.soul),
-            remote=settings.remote,
-            state="stopped",
-            problem=problem,
-        ),
-    )
+    wiring.note_failure(settings, context, error)
 
 
 def _connect(soul: Soul, arguments: argparse.Namespace, settings: config.Settings) -> Outcome:

@@ -118,8 +118,8 @@ def open_soul(settings: config.Settings, context: Context, lock: Lock, *, create
         was_read=reads.since,
     )
     if (mended or seen.lost is not None) and soul.seen.recall(KNOWN) is None:
-        repairing.begin_again(soul, _first_line(state / MATERIALISED))
-    repairing.bring_forward(soul, _first_line(state / MATERIALISED))
+        repairing.begin_again(soul, formats.line_of(state / MATERIALISED))
+    repairing.bring_forward(soul, formats.line_of(state / MATERIALISED))
     return Opened(soul, lock, settings, _closing(soul, seen, repo, lock, end_hooks), reads)
 
 
@@ -176,7 +176,7 @@ def _remote(settings: config.Settings, context: Context, repo: Repo) -> ports.Re
 def _repo(settings: config.Settings, context: Context, create: bool) -> tuple[Repo, bool]:
     """The repository, and whether it is a fresh one in place of a damaged one. `create`: a person asked for it."""
     git_dir = settings.soul / ".git"
-    known = _first_line(context.places.state_dir(settings.agent) / MARK) is not None
+    known = formats.line_of(context.places.state_dir(settings.agent) / MARK) is not None
     if create and not known and not os.path.lexists(git_dir):
         return _created(settings.soul), False
     if not known and not git_dir.is_dir():
@@ -228,45 +228,14 @@ def _mark(settings: config.Settings, places: config.Places, private: Path, trust
     """
     path = places.state_dir(settings.agent) / MARK
     inside = private / "id"
-    known, found = _first_line(path), _first_line(inside)
+    known, found = formats.line_of(path), formats.line_of(inside)
     if known is not None and not trusted:
         return known
     id = found or known or str(uuid.uuid4())
     for place, line in ((inside, found), (path, known)):
         if line != id:
-            _settle_line(place, id)
+            formats.put(place, id)
     return id
-
-
-def _settle_line(place: Path, line: str) -> None:
-    """Put one line there, whole and durable, or not at all. Raises Transient(kind="disk")."""
-    fresh = place.with_name(f".{place.name}.new")
-    try:
-        # Neither a link nor a pipe that lies there is followed or waited for.
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with open(os.open(fresh, flags, 0o600), "w", encoding="ascii") as file:
-            file.write(line + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(place)
-        directory = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
-    except OSError as error:
-        raise Transient(
-            f"{place} cannot be written: {error.strerror}", kind="disk", advice=f"ls -ld {place.parent}"
-        ) from error
-
-
-def _first_line(path: Path) -> str | None:
-    try:
-        # A pipe in the file's place is not waited for.
-        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
-            return file.read(1024).decode("ascii").strip() or None
-    except (OSError, UnicodeDecodeError):
-        return None
 
 
 @contextlib.contextmanager
@@ -334,22 +303,26 @@ def note(found: Opened, context: Context, outcome: Outcome | None) -> None:
 def note_failure(settings: config.Settings, context: Context, error: SoulError) -> None:
     """Leave for `status` what kept a command from looking at the soul at all; the next good pass takes it back."""
     path = context.places.status_file(settings.agent)
-    before = status.read(path)
-    if before is None:
-        return
+    before = status.read(path) or status.build(
+        agent=settings.agent,
+        body=settings.body,
+        soul=str(settings.soul),
+        remote=settings.remote,
+        state="stopped",
+    )
     # What a rule refuses before anything was looked at, the checkout is to blame for.
     kind = error.kind if error.kind in reporting.KINDS else "disk"
-    problem = {"kind": kind, "message": error.message, "advice": error.advice, "next_try": None}
+    problem = {"kind": kind, "message": error.message, "advice": error.advice, "next_try": None, "times": 1}
     last = before.get("problem") or {}
     since = last.get("since") if last.get("message") == error.message else iso(context.clock.now())
     state = "waiting" if isinstance(error, Transient) else "refused"
-    status.write(path, {**before, "state": state, "problem": {**problem, "since": since, "times": 1}})
+    status.write(path, {**before, "state": state, "problem": {**problem, "since": since}})
 
 
 def note_materialised(soul: Soul, state: Path) -> None:
     """Keep what a lost git directory would be mended by (REPO-7), outside of it."""
     commit = repairing.materialised(soul)
     path = state / MATERIALISED
-    if commit is not None and _first_line(path) != commit:
+    if commit is not None and formats.line_of(path) != commit:
         with contextlib.suppress(Transient):
-            _settle_line(path, commit)
+            formats.put(path, commit)
