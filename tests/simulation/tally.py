@@ -45,11 +45,9 @@ class Tally:
 
     def figure(self) -> str:
         """A table for people."""
-        heads = ("worlds", "steps", "passes", "processes killed in one", "changes by agents", "lost")
-        numbers = (self.seeds, self.steps, self.passes, self.deaths, self.changes, self.lost)
-        row = " | ".join(
-            f"**{number:,}**" if head == "lost" else f"{number:,}" for head, number in zip(heads, numbers, strict=True)
-        )
+        heads = ("worlds", "steps", "passes", "processes killed in one", "changes by agents")
+        numbers = (self.seeds, self.steps, self.passes, self.deaths, self.changes)
+        row = " | ".join(f"{number:,}" for number in numbers)
         return f"| {' | '.join(heads)} |\n|{'---:|' * len(heads)}\n| {row} |"
 
 
