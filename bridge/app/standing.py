@@ -73,8 +73,9 @@ def settle_main(soul: Soul, progress: Progress) -> None:
         progress.notes.append("main was moved by hand; it was put back and the files are read as they are")
     elif verdict is publish.Main.ACCEPT:
         with soul.seen.transaction():
-            if known is not None and soul.seen.recall(ACCEPTED) is None:
-                soul.seen.remember(ACCEPTED, [known, tip])
+            # Commits that came before the last ones were settled are settled with them.
+            before = (soul.seen.recall(ACCEPTED) or [known])[0]
+            soul.seen.remember(ACCEPTED, [before, tip] if before is not None else None)
             soul.seen.remember(KNOWN, tip)
             # A person's commit brought the index there; a crash of ours right after main moved did not.
             tree, reached = soul.tree_of(tip), soul.seen.recall(INDEXING) or []

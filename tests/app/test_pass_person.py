@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pytest
 
-from bridge.app import repairing
+from bridge.app import byhand, repairing
 from bridge.core import cycle
+from bridge.core.errors import Moved
 from bridge.core.model import CheckoutState, File
 from tests.app.bodies import Body, Fleet, fleet
 
@@ -235,6 +237,27 @@ def test_the_index_follows_what_was_materialised() -> None:
     _, (one, two) = grown("laptop", "phone")
     assert one.repo.indexed == one.soul.tree_of(one.soul.head())
     assert two.repo.indexed == two.soul.tree_of(two.soul.head())
+
+
+def test_a_second_commit_by_hand_before_the_first_was_settled_is_settled_with_it(monkeypatch: Any) -> None:
+    """REPO-7, GUARD-5: whatever came between, nothing is taken out that was not on disk yet."""
+    world, (one, two) = grown("laptop", "phone")
+    memory = "memories/MEMORY.md"
+    one.write(memory, "a\n§\nb\n§\nc\n§\nd\n")
+    world.settle()
+    one.write(memory, "a\n")
+    one.settle()
+    two.write(memory, "a\n§\nb\n§\nc\n§\nd\n§\nfrom the phone\n")
+    two.settle()
+    one.settle()
+    one.repo.names[MAIN] = by_hand(one, one.soul.head() or "", {memory: "a\n"})
+    with monkeypatch.context() as patch:
+        patch.setattr(byhand, "settle", lambda soul, progress: (_ for _ in ()).throw(Moved("cut short")))
+        one.run()
+    one.repo.names[MAIN] = by_hand(one, one.soul.head() or "", {"notes/b.md": "more\n"})
+    one.write("notes/b.md", "more\n")
+    world.settle()
+    assert one.text(memory) == two.text(memory) == "a\n§\nfrom the phone\n"
 
 
 def test_an_old_copy_of_the_checkout_laid_over_it_takes_back_nothing_that_was_recorded_since() -> None:
