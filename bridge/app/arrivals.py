@@ -50,15 +50,17 @@ def base_of(soul: Soul, path: str, seen_file: File | None, version: File | None,
     if came_out:
         into = [number for number, write in enumerate(writes) if write.after == seen_file.oid]
         writes = writes[: into[-1] + 1] if into else []
-    writes = [write for write in writes if not soul.was_read(path, write.boottime)]
+    read = [write for write in writes if soul.was_read(path, write.boottime)]
+    writes = [write for write in writes if write not in read]
     if not writes:
         return seen_file
     try:
+        remembered = {entry for each in read for oid in (each.before, each.after) for entry in _entries(soul, oid)}
         written, seen = _entries(soul, version.oid), _entries(soul, seen_file.oid)
         arrived = [entries.Arrival(_entries(soul, each.before), _entries(soul, each.after)) for each in writes]
     except Held:
         return seen_file
-    base = entries.base_of_write(written, seen, arrived, False)
+    base = entries.base_of_write(written, seen, arrived, False, remembered)
     if base == seen:
         return seen_file
     oids = [write.before for write, arrival in zip(writes, arrived, strict=True) if arrival.before == base]

@@ -80,17 +80,22 @@ def merge(base: Sequence[str], ours: Sequence[str], theirs: Sequence[str]) -> tu
 
 
 def base_of_write(
-    written: Sequence[str], seen: Sequence[str], arrivals: Sequence[Arrival], read_since: bool
+    written: Sequence[str],
+    seen: Sequence[str],
+    arrivals: Sequence[Arrival],
+    read_since: bool,
+    remembered: Iterable[str] = (),
 ) -> tuple[str, ...]:
     """The entries a local write is merged against, so that it deletes only what it can have read (MERGE-12).
 
     arrivals: our earlier writes into the file, oldest first. read_since: whether the file was closed after a read
     since the last of them, or nobody can tell. Whoever has read one of our writes has read those before it too.
+    remembered: entries of versions from before them, which were read.
     """
     if read_since:
         return tuple(seen)
     have = set(written)
-    earlier: set[str] = set()
+    earlier = set(remembered)
     newest_read = -1
     for number, arrival in enumerate(arrivals):
         earlier.update(arrival.before)

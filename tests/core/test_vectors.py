@@ -41,7 +41,11 @@ def plain(content: bytes | None) -> str | None:
 def base_of_write(given: dict[str, Any]) -> list[str]:
     """Entries that a write is merged against."""
     arrivals = [entries.Arrival(tuple(one["before"]), tuple(one["after"])) for one in given["arrivals"]]
-    return list(entries.base_of_write(given["written"], given["seen"], arrivals, given["read_since"]))
+    return list(
+        entries.base_of_write(
+            given["written"], given["seen"], arrivals, given["read_since"], given.get("remembered", ())
+        )
+    )
 
 
 def mended(given: dict[str, Any]) -> dict[str, Any]:
