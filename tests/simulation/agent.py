@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from bridge.app import freezing
 from bridge.core import entries, identity, layout
 from bridge.fakes.files import Inode
 from tests.simulation.ledger import told
@@ -164,7 +165,11 @@ def stale(world: World, body: SimBody, path: str, entry: str, how: str) -> None:
     if path in body.copies:
         content = entries.write((*entries.read(body.copies[path]), entry))
         body.copies[path] = content
-        body.blind.setdefault(path, set()).update(told(body.tree.agent_read(path)))
+        there = told(body.tree.agent_read(path))
+        body.blind.setdefault(path, set()).update(there)
+        # What is written while memories are consolidated has read all that the command reads (MERGE-12).
+        if path in body.mixed or body.seen.recall(freezing.RUN) is not None:
+            world.ledger.open |= {(path, entry) for entry in there}
         _put(world, body, path, content, how)
 
 
@@ -216,6 +221,8 @@ def _read(world: World, body: SimBody, path: str) -> bytes | None:
     if content is None:
         return None
     body.read_at[path] = body.clock.boottime()
+    # Who reads while we write has read the one version or the other.
+    (body.mixed.add if body.going is not None else body.mixed.discard)(path)
     # Whoever reads what it wrote itself before we looked counts as having read what it wrote over.
     world.ledger.open |= {(path, entry) for entry in body.blind.pop(path, ())}
     body.known.setdefault(path, set()).update(told(content))

@@ -76,7 +76,7 @@ class SimBody:
     materialised: the commit that its disk was last brought to whole. writers: descriptors that its agent has open.
     grips: files it is about to write without anybody noticing. vanished: files that may come back. read_at, copies,
     known: when its agent last read a file (boottime), what it remembers of it, and which entries it ever saw there.
-    blind: what it wrote over without having read it.
+    blind: what it wrote over without having read it. mixed: files it last read while a pass was under way.
     """
 
     name: str
@@ -99,6 +99,7 @@ class SimBody:
     copies: dict[str, bytes] = field(default_factory=dict)
     known: dict[str, set[str]] = field(default_factory=dict)
     blind: dict[str, set[str]] = field(default_factory=dict)
+    mixed: set[str] = field(default_factory=set)
 
 
 class World:
