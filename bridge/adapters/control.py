@@ -22,6 +22,7 @@ REQUEST_LIMIT = 64 * 1024  # bytes of a line
 ANSWER_LIMIT = 16 * 1024 * 1024
 PATIENCE = 5.0  # seconds for a request to arrive and for an answer to be taken
 CONNECTIONS = 16  # at once; one more is told to come again
+LOOK = 2.0  # seconds between two looks at whether commands still find the socket
 
 _log = logging.getLogger(__name__)
 
@@ -40,20 +41,42 @@ class Server:
     """Answers on `path` from `start` to `close`; `answer` is called in a thread per request, several at a time.
 
     `answer` may take its time and may raise SoulError; the other end is told. Only the holder of `lock` may start one.
+    `idle` is called every `LOOK` seconds or so while nobody comes; it may not raise.
     """
 
-    def __init__(self, path: Path, answer: Answer, lock: Held) -> None:
+    def __init__(self, path: Path, answer: Answer, lock: Held, idle: Callable[[], None] = lambda: None) -> None:
         self._path = path
         self._answer = answer
         self._lock = lock
+        self._idle = idle
         self._socket: socket.socket | None = None
         self._identity: tuple[int, int] | None = None
+        self._changing = threading.RLock()  # the socket: it is renewed and closed by different threads
         self._slots = threading.BoundedSemaphore(CONNECTIONS)
 
     def start(self) -> None:
         """Begin to answer, in place of a socket that a dead daemon left. Raises Refused(kind="busy"), Transient."""
         if not self._lock.held:
             raise Refused(f"{self._path} belongs to whoever holds the lock", kind="busy", advice="soul-bridge status")
+        with self._changing:
+            self._listen()
+
+    @property
+    def stands(self) -> bool:
+        """Whether commands find this server by its path; True for one that does not answer."""
+        with self._changing:
+            return self._socket is None or self._is_there()
+
+    def renew(self) -> None:
+        """Answer by the path again, where the socket was taken away from it. Raises as `start`; once closed, nothing
+        is done."""
+        with self._changing:
+            before = self._socket
+            if before is not None and not self._is_there():
+                self.start()
+                _end(before)
+
+    def _listen(self) -> None:
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             # Set before bind, this is the mode that the file is born with.
@@ -65,6 +88,7 @@ class Server:
             os.chmod(self._path, 0o600)
             found = os.stat(self._path)
             listening.listen(CONNECTIONS)
+            listening.settimeout(LOOK)
         except OSError as error:
             listening.close()
             raise Transient(f"{self._path} cannot be made: {error.strerror or error}", kind="disk") from error
@@ -73,21 +97,29 @@ class Server:
 
     def close(self) -> None:
         """Stop answering and take the socket away, unless another's stands there by now. Never raises."""
-        if self._socket is None:
-            return
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
-        self._socket = None
-        with contextlib.suppress(OSError):
+        with self._changing:
+            listening, self._socket = self._socket, None
+            if listening is None:
+                return
+            _end(listening)
+            with contextlib.suppress(OSError):
+                if self._is_there():
+                    self._path.unlink()
+
+    def _is_there(self) -> bool:
+        try:
             found = os.stat(self._path, follow_symlinks=False)
-            if (found.st_dev, found.st_ino) == self._identity:
-                self._path.unlink()
+        except OSError:
+            return False
+        return (found.st_dev, found.st_ino) == self._identity
 
     def _accept(self, listening: socket.socket) -> None:
         while True:
             try:
                 connection, _ = listening.accept()
+            except TimeoutError:
+                self._idle()
+                continue
             except OSError:
                 if self._socket is not listening:
                     return
@@ -184,6 +216,12 @@ def _short(path: Path) -> Iterator[str]:
         yield f"/proc/self/fd/{directory}/{path.name}"
     finally:
         os.close(directory)
+
+
+def _end(listening: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        listening.shutdown(socket.SHUT_RDWR)
+    listening.close()
 
 
 def _peer(connection: socket.socket) -> int:

@@ -43,6 +43,21 @@ class Lock:
                 self.release()
                 raise
 
+    def stands(self, path: Path) -> bool:
+        """Whether the file that others find at `path` is the one that is held; True where none is held."""
+        held = dict(zip(self._paths, self._descriptors, strict=False))
+        return path not in held or _is_named(held[path], path)
+
+    def renew(self, path: Path) -> None:
+        """Take the lock at `path` again where its file was removed or replaced: the old one keeps nobody out.
+
+        Raises as `acquire`; what was held stays held then.
+        """
+        if self.held and not self.stands(path):
+            at, fresh = self._paths.index(path), _locked(path)
+            os.close(self._descriptors[at])
+            self._descriptors[at] = fresh
+
     def release(self) -> None:
         """Let go of them; the files stay, for a lock file that is removed can be held twice."""
         while self._descriptors:

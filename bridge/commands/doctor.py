@@ -17,7 +17,7 @@ from bridge.adapters.tree.place import folding
 from bridge.app import doctor, doctor_service, pause, status
 from bridge.app.diagnosis import Finding, Patient
 from bridge.app.doctor import Row
-from bridge.commands import wiring
+from bridge.commands import statedir, wiring
 from bridge.commands.context import Context
 from bridge.commands.init import NothingYet
 from bridge.core import address
@@ -114,7 +114,7 @@ def _patient(settings: config.Settings, context: Context) -> Iterator[Patient]:
             repo=repo,
             repo_problem=problem,
             status=status.read(places.status_file(settings.agent)),
-            running=lock.holder(places.lock_file(settings.agent)),
+            running=lock.holder(places.lock_file(settings.agent)) or statedir.keeper(settings, places),
             paused=pause.is_paused(places.state_dir(settings.agent)),
             programs=programs,
             service=partial(_service, settings.agent),

@@ -16,10 +16,11 @@ from typing import Any
 
 from bridge.adapters import child, config, control, formats
 from bridge.adapters.clock import monotonic_microseconds
+from bridge.adapters.lock import Lock
 from bridge.adapters.notify import Notifier
 from bridge.adapters.tree import prepare_process
 from bridge.adapters.watch import Watch
-from bridge.app import freezing, pause, status
+from bridge.app import freezing, status
 from bridge.app.daemon import Daemon
 from bridge.app.inbox import Inbox
 from bridge.app.keeping import Beat, NotedFacts, NotedRemote, Setback
@@ -33,6 +34,7 @@ from bridge.app.tending import Asked, Outside, Tender
 from bridge.commands import consolidating, wiring
 from bridge.commands.context import Context
 from bridge.commands.outlets import Outlet, Outlets
+from bridge.commands.statedir import StateDirectory
 from bridge.core.errors import SoulError, Transient, Unusable
 from bridge.core.instants import iso
 
@@ -228,7 +230,7 @@ def _one(settings: config.Settings, context: Context, outlets: Outlets | None = 
         let_go = _one_after_another(outlet.close, let_go)
         freezing.tend(soul)
         inbox = Inbox()
-        state = places.state_dir(settings.agent)
+        state = _state(settings, context, lock)
         before = status.read(places.status_file(settings.agent))
         reporter = Reporter(str(settings.soul), settings.remote, os.getpid(), iso(context.clock.now()), before)
         daemon = Daemon(
@@ -236,12 +238,14 @@ def _one(settings: config.Settings, context: Context, outlets: Outlets | None = 
             Watch(settings.soul, inbox.hint, opened.reads.closed),
             inbox,
             settings.poll,
-            _report(reporter, state, opened.reads, outlet),
-            lambda: pause.is_paused(state),
+            _report(reporter, places.state_dir(settings.agent), state, opened.reads, outlet),
+            state.is_paused,
             outlet.ears,
         )
-        server = control.Server(places.control_socket(settings.agent), _answer(inbox, soul), lock)
+        socket = places.control_socket(settings.agent)
+        server = control.Server(socket, _answer(inbox, soul), lock, lambda: state.watch(lambda: inbox.hint(None)))
         server.start()
+        state.server = server
         let_go = _one_after_another(server.close, let_go)
         # After the server: a run that was missed begins at once, and asks this daemon.
         nightly = consolidating.nightly(settings, context) if settings.consolidation and outlets is not None else None
@@ -259,11 +263,29 @@ def _one_after_another(*ends: Callable[[], None]) -> Callable[[], None]:
     return end
 
 
-def _report(reporter: Reporter, state: Path, reads: Reads, outlet: Outlet) -> Callable[[Life], None]:
+def _state(settings: config.Settings, context: Context, lock: Lock) -> StateDirectory:
+    """The state directory under this daemon, with what the checkout is known by."""
+    places = context.places
+    mark = formats.line_of(places.state_dir(settings.agent) / wiring.MARK)
+
+    def put_back() -> None:
+        if mark is not None:
+            formats.put(places.state_dir(settings.agent) / wiring.MARK, mark)
+
+    def say(words: str) -> None:
+        context.say(f"{settings.agent}: {words}")
+
+    return StateDirectory(places.state_dir(settings.agent), lock, places.lock_file(settings.agent), put_back, say)
+
+
+def _report(
+    reporter: Reporter, place: Path, state: StateDirectory, reads: Reads, outlet: Outlet
+) -> Callable[[Life], None]:
     def report(life: Life) -> None:
         reads.watching(life.last is not None and life.sighted)
-        status.write(state / "status.json", outlet.tell(reporter.document(life)))
-        wiring.note_materialised(life.soul, state)
+        state.tend()
+        state.written(status.write(place / "status.json", outlet.tell(reporter.document(life))))
+        wiring.note_materialised(life.soul, place)
 
     return report
 

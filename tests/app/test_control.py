@@ -182,6 +182,23 @@ def test_an_ending_daemon_does_not_take_its_successors_socket_away(path: Path) -
     assert not path.exists()
 
 
+def test_a_socket_that_was_taken_away_is_noticed_and_made_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "LOOK", 0.05)
+    looked = threading.Event()
+    server = control.Server(path, answer, Holding(), looked.set)
+    server.start()
+    assert looked.wait(5), "somebody is told to look while nobody comes"
+    server.renew()
+    path.unlink()
+    assert not server.stands
+    server.renew()
+    assert server.stands
+    assert control.ask(path, {"command": "sync"}, 5) == {"said": "sync", "bytes": 0}
+    server.close()
+    server.renew()
+    assert server.stands and not path.exists(), "once closed, it does not come back"
+
+
 def test_a_place_where_no_socket_can_be_is_told(tmp_path: Path) -> None:
     with pytest.raises(Transient) as caught:
         control.Server(tmp_path / "none" / "control.sock", answer, Holding()).start()

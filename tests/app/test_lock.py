@@ -124,3 +124,31 @@ def test_a_lock_that_cannot_be_made_is_told_without_a_traceback(tmp_path: Path, 
         Lock(tmp_path / place).acquire()
     assert caught.value.kind == "disk"
     assert not is_held(tmp_path / place)
+
+
+def test_a_holder_whose_file_was_taken_away_takes_the_new_one(tmp_path: Path) -> None:
+    """Two files, one replaced: it is found by its name again, and the other stays held all the while."""
+    mine, shared = tmp_path / "mine", tmp_path / "shared"
+    lock = Lock(mine, shared)
+    lock.acquire()
+    lock.renew(mine)
+    mine.unlink()
+    mine.touch()
+    assert not lock.stands(mine) and lock.stands(shared) and not is_held(mine)
+    lock.renew(mine)
+    assert lock.held and lock.stands(mine) and is_held(mine) and is_held(shared)
+    lock.release()
+    lock.renew(mine)
+    assert not is_held(mine) and not is_held(shared)
+
+
+def test_a_holder_does_not_take_a_new_file_from_whoever_was_quicker(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    lock = Lock(path)
+    lock.acquire()
+    path.unlink()
+    with hold_elsewhere(path) as other:
+        with pytest.raises(Refused, match=f"pid {other.pid}"):
+            lock.renew(path)
+        assert lock.held and not lock.stands(path)
+        other.kill()
