@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bridge.app import sync
+from bridge.app import namesake, sync
 from bridge.app.soul import Order, Soul
 from bridge.core import layout, lease, publish
 from bridge.core.errors import AnswerLost, Moved, Refused, SoulError, Transient
@@ -94,6 +94,7 @@ def _push(soul: Soul, decide: Callable[[str], bytes | None], words: str) -> byte
             return content
         commit = soul.commit(soul.repo.edit(tree, {layout.LEASE: change}), [tip], words)
         soul.repo.flush()
+        namesake.offer(soul, commit)
         # Written down first: a push whose answer never comes may have arrived, and then the lease is ours.
         soul.seen.remember(TRIED, content.decode() if content is not None else None)
         try:

@@ -6,7 +6,7 @@ made again, so a lost race leaves nothing behind.
 
 from __future__ import annotations
 
-from bridge.app import withholding
+from bridge.app import namesake, withholding
 from bridge.app.joining import ALONE, IDENTITY, first_contact, remember_identity
 from bridge.app.joining import REMOTE as REMOTE
 from bridge.app.recording import changed, clock_wrong, describe, tell
@@ -135,6 +135,8 @@ def _behind(soul: Soul, progress: Progress, look: RemoteLook, known: str | None)
 def _integrate(soul: Soul, progress: Progress, theirs: str | None, expected: str | None) -> Refused | None:
     """Merge their tip into main, publish the result, and move main to it, published or not. As `_bring_together`."""
     head = soul.head()
+    if theirs is not None:
+        namesake.look(soul, progress, head, theirs)
     candidate, merged, paths = (head, None, []) if theirs is None else merge_commit(soul, head, theirs)
     if candidate is None or not _publishable(soul, candidate):
         return None
@@ -234,6 +236,7 @@ def _push(soul: Soul, progress: Progress, expected: str | None, new: str) -> Non
     """Publish, and believe only what the server said or what the remote's tip shows."""
     push = publish.may_push(expected, new, soul.repo.is_ancestor)
     soul.repo.flush()
+    namesake.offer(soul, push.new)
     progress.tries += 1
     began = soul.clock.boottime()
     try:

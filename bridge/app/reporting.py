@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from bridge.app import conflicts, status
+from bridge.app import conflicts, leasing, namesake, status
 from bridge.app.life import Life
 from bridge.app.soul import Soul
 from bridge.core import bodies, layout, lease
@@ -50,7 +50,7 @@ class Reporter:
             held=_held(life),
             problem=_problem(life),
             ignored=soul.ignored,
-            warnings=life.warnings,
+            warnings=(*life.warnings, *namesake.words(soul)),
             last_verified=iso(life.verified),
             attention=(self.before or {}).get("attention") or (),
             **{**self._of_history(soul), "lease": _lease(soul)},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -40,8 +41,10 @@ class Soul:
     last merged. indexing: seconds that writing git's index took. index_due: boottime at which it is to follow, None:
     nothing waits for that. sighting: what looks at the lease found.
     frozen: directories that are not materialised, because a consolidation reads them (MERGE-12). lost: another lease
-    than that consolidation's was read. was_read: whether the agent closed a file after reading it since a boottime;
-    true where nobody can tell (MERGE-12).
+    than that consolidation's was read. born: since when this memory is where it is, epoch seconds; before that, it
+    may have been another copy's. was_read: whether the agent closed a file after reading it since a boottime;
+    true where nobody can tell (MERGE-12). boot: which start of the machine this is; what was remembered with a
+    boottime of another one is of an unknown age.
     """
 
     agent: str
@@ -68,6 +71,7 @@ class Soul:
     sighting: Sighting | None = None
     frozen: tuple[str, ...] = ()
     lost: bool = False
+    born: float = math.inf
     was_read: Callable[[str, float], bool] = _always
 
     def head(self) -> str | None:

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from bridge.adapters import config, control, keys
 from bridge.adapters.remote import Remote
-from bridge.app import authorizing, onboarding, requests, rotating, status
+from bridge.app import authorizing, namesake, onboarding, requests, rotating, status
 from bridge.app.soul import Order, Soul
 from bridge.app.sync import Outcome
 from bridge.app.sync import run as run_pass
@@ -275,6 +275,7 @@ def _asked_daemon(settings: config.Settings, context: Context, offline: bool) ->
         family = Transient if problem["transient"] else Refused
         raise family(problem["message"], kind=problem["kind"], rule=problem["rule"], advice=problem["advice"])
     return True
+        namesake.take_over(soul)
 
 
 def _document(settings: config.Settings, state: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from bridge.adapters.remote import Access, Remote
 from bridge.adapters.repo import Repo
 from bridge.adapters.seen import Seen
 from bridge.adapters.tree import Tree, prepare_process
-from bridge.app import onboarding, repairing, reporting, requests, status
+from bridge.app import namesake, onboarding, repairing, reporting, requests, status
 from bridge.app.inbox import ANSWERED as ANSWERED
 from bridge.app.reads import Reads
 from bridge.app.soul import KNOWN, Limits, Soul
@@ -99,7 +99,7 @@ def open_soul(settings: config.Settings, context: Context, lock: Lock, *, create
     repo.largest = max(repo.largest, settings.hold_back_over)
     private.mkdir(mode=0o700, exist_ok=True)
     formats.settle(private)
-    seen = Seen(private / "seen.db")
+    seen, born = _seen(private / "seen.db", clock)
     reads = Reads(clock)
     repo.reads = reads.ours
     facts, end_hooks = _facts(settings, context)
@@ -122,6 +122,7 @@ def open_soul(settings: config.Settings, context: Context, lock: Lock, *, create
     repairing.bring_forward(soul, formats.line_of(state / MATERIALISED))
     return Opened(soul, lock, settings, _closing(soul, seen, repo, lock, end_hooks), reads)
 
+        born=born,
 
 def _facts(settings: config.Settings, context: Context) -> tuple[ports.Facts, Callable[[], None]]:
     """Where facts go, a person's programs on the way; and what lets those come to their end."""
@@ -131,6 +132,20 @@ def _facts(settings: config.Settings, context: Context) -> tuple[ports.Facts, Ca
 
     told = {"agent": settings.agent, "body": settings.body}
     found = hooks.Hooks(
+def _seen(path: Path, clock: ports.Clock) -> tuple[Seen, float]:
+    """What was seen, and since when that memory is in this file: one that was copied or restored is in another."""
+    try:
+        since = path.stat().st_ctime  # before it is written to: when it came here, if it is not known here
+    except OSError:
+        since = clock.now()
+    seen = Seen(path)
+    try:
+        return seen, namesake.settle_in(seen, path.stat().st_ino, since)
+    except BaseException:
+        seen.close()
+        raise
+
+
         events, settings.hooks, fed(settings.soul), context.clock, lambda words: context.say(words), told
     )
     return found, lambda: found.close(HOOKS_END)

@@ -124,7 +124,7 @@ def _shared(path: str, triple: Triple, facts: Facts) -> Outcome | None:
         return None
     version = made((journal.merge if layout.is_journal(path) else bodies.merge)(ours, theirs), triple)
     whole = layout.is_body(path) or not (_is_text(ours) and _is_text(theirs))
-    words = f"two machines share the name {path.split('/')[1].removesuffix('.json')}"
+    words = "it changed on both sides: " + ("the one seen later stands" if layout.is_body(path) else "both are kept")
     return Outcome(version, dropped(path, triple, version) if whole else (), (Decision(path, "MERGE-9", words),))
 
 

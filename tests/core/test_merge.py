@@ -118,13 +118,16 @@ def test_a_merge_says_what_it_decided_and_why() -> None:
     )
 
 
-def test_two_machines_with_one_name_are_reported_with_it() -> None:
-    """MERGE-9."""
+def test_what_one_body_writes_and_differs_on_both_sides_is_reported() -> None:
+    """MERGE-9: two machines share its name, or it forgot what it published (a restored backup): no tree says which."""
     world = World()
     ours = world.tree({"bodies/pi.json": "{}\n", "journal/pi/a.md": "x\n"})
     theirs = world.tree({"bodies/pi.json": '{"body": "pi"}\n', "journal/pi/a.md": "y\n"})
     merged = world.merge({}, ours, theirs)
-    assert [decision.words for decision in merged.decisions] == ["two machines share the name pi"] * 2
+    assert [(each.path, each.words) for each in merged.decisions] == [
+        ("bodies/pi.json", "it changed on both sides: the one seen later stands"),
+        ("journal/pi/a.md", "it changed on both sides: both are kept"),
+    ]
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [(b"\xff", b"x\n"), (b"x\n", b"\xff")])

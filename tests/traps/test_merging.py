@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import subprocess
 import time
 
@@ -106,6 +107,7 @@ def test_each_bodys_day_is_in_the_journal(laptop: Body, server: Body, fleet: Fle
 def test_one_name_on_two_machines_loses_no_section(laptop: Body, server: Body, fleet: Fleet) -> None:
     """Traps 26, 93; MERGE-9: a copied disk runs beside its original under the same body's name."""
     subprocess.run(["cp", "-a", str(laptop.home), str(laptop.home.with_name("copy"))], check=True)
+    time.sleep(SECOND)
     copy = Body("laptop", laptop.home.with_name("copy"), laptop.remote)
     config = copy.home / "config/kaoru.yaml"
     config.write_text(config.read_text().replace(f"{laptop.home}/", f"{copy.home}/"))
@@ -121,6 +123,33 @@ def test_one_name_on_two_machines_loses_no_section(laptop: Body, server: Body, f
     text = server.read(day) or ""
     assert text.count("## 08:00 walked") == 1 and text.count("## 09:00 swam") == 1
     assert laptop.tip() == copy.tip() == server.tip()
+    for body in (laptop, copy):
+        body.sync()
+        (told,) = body.status()["warnings"]
+        assert "two machines share the name laptop" in told and "--take-over" in told, "it is told as long as it is so"
+    assert server.status()["warnings"] == []
+    time.sleep(SECOND)
+    laptop.json("init", "kaoru", "--take-over")
+    assert laptop.status()["warnings"] == []
+
+
+def test_a_body_that_comes_back_from_a_backup_is_not_called_another_machine(laptop: Body, server: Body) -> None:
+    """Trap 93; MERGE-9: it forgot what it published since, and writes the same files anew."""
+    backup, day = laptop.home.with_name("backup"), "journal/laptop/2026-02-03.md"
+    subprocess.run(["cp", "-a", str(laptop.home), str(backup)], check=True)
+    time.sleep(SECOND)
+    laptop.write(day, "# 2026-02-03 · laptop\n\n## 08:00 walked\n")
+    laptop.sync()
+    time.sleep(SECOND)
+    shutil.rmtree(laptop.home)
+    subprocess.run(["cp", "-a", str(backup), str(laptop.home)], check=True)
+    laptop.write(day, "# 2026-02-03 · laptop\n\n## 09:00 swam\n")
+    for _ in range(2):
+        assert "two machines" not in laptop.sync()["sentence"]
+        assert laptop.status()["warnings"] == []
+    server.sync()
+    text = server.read(day) or ""
+    assert text.count("## 08:00 walked") == 1 and text.count("## 09:00 swam") == 1
 
 
 def test_no_side_wins_as_a_whole(laptop: Body, server: Body, fleet: Fleet) -> None:
