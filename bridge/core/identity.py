@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from bridge.core.model import Problem
 PATH = "agent.json"
 KEYS = ("id", "name", "displayName", "pronouns", "description", "color", "language", "createdAt", "seed")
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+_LONGEST_NAME = 40
 _FORMS: dict[str, tuple[re.Pattern[str], str]] = {
     "id": (
         re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-4[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}"),
@@ -34,6 +36,13 @@ _FORMS: dict[str, tuple[re.Pattern[str], str]] = {
         "an instant in UTC with milliseconds, such as 2026-01-31T08:00:00.000Z",
     ),
 }
+
+
+def suggestion(text: str) -> str | None:
+    """The name that somebody who wrote this may use: `my-laptop` for "My laptop"; None when nothing is left of it."""
+    plain = unicodedata.normalize("NFKD", text.strip().removesuffix(".git").removesuffix(".soul"))
+    letters = "".join(letter for letter in plain.lower() if not unicodedata.combining(letter))
+    return re.sub(r"[^a-z0-9]+", "-", letters).strip("-")[:_LONGEST_NAME].strip("-") or None
 
 
 class Outcome(enum.Enum):

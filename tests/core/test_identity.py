@@ -175,3 +175,23 @@ def test_a_soul_text_without_a_heading_is_reported() -> None:
 def test_an_instant_is_read_in_its_zone(text: object, seconds: float | None) -> None:
     """FORM-6: without a zone it is UTC, and what is no instant is none."""
     assert instants.seconds(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Kaoru", "kaoru"),
+        ("my laptop", "my-laptop"),
+        ("-my_Laptop!", "my-laptop"),
+        ("Käthe", "kathe"),
+        ("kaoru.soul", "kaoru"),
+        ("kaoru\n", "kaoru"),
+        ("a" * 60, "a" * 40),
+        ("薫", None),
+        ("--", None),
+    ],
+)
+def test_a_name_that_cannot_be_suggests_one_that_can(text: str, name: str | None) -> None:
+    """FORM-1, FORM-6."""
+    assert identity.suggestion(text) == name
+    assert name is None or identity.NAME.fullmatch(name)
