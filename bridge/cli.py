@@ -59,7 +59,7 @@ def run(argv: Sequence[str], places: config.Places, out: TextIO, err: TextIO) ->
     `--help` and `--version` print to the real standard output and raise SystemExit(0).
     """
     own = argv[: argv.index("--")] if "--" in argv else argv
-    context = Context(places, "--json" in own, out, err)
+    context = Context(places, "--json" in own, out, err, typed=tuple(argv))
     try:
         arguments = _arguments(argv, context)
         command = importlib.import_module(f"bridge.commands.{arguments.module}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 LONGEST = 2000  # characters of a server's words that anybody is shown
+LINES = 20  # lines of them
 
 # C0 except LF, DEL, C1, bidirectional and invisible controls, line separators, lone surrogates: what moves a cursor
 # or makes a line read differently from what it is.
@@ -37,17 +38,47 @@ _ADVICE = (
 
 _PASSING = ("failed to update ref", "incorrect old value provided", "unpacker error")
 
+# Where a command begins that somebody may type, or a line to be pasted, outside of backticks.
+_COMMAND = re.compile(
+    r"(?<!\S)(?:(?:soul-bridge|sudo|gh|glab|ssh-keygen|curl|printf|grep|sed|rm|mv|kill|chmod|chown|mkdir|systemctl|"
+    r"journalctl|loginctl|machinectl) [^ ,;:.]|(?:ls|ss) -|git (?:-|rm|config|commit|init|log|clone)|ssh-ed25519 |"
+    r"restrict,)"
+)
+_WHOLE = re.compile(r"\s*(?:[\[{]|[/~]\S*$)")
+_ATOM = re.compile(r"""(?:`[^`]*`|"[^"]*"|(?<![^\s(])'[^']*'|\S)+""")
+
 DEFAULT_ADVICE = "Run `soul-bridge doctor` to see what the remote allows; local work is safe and goes on."
 
 
 def readable(text: str | bytes, longest: int = LONGEST) -> str:
     """Text that cannot steer a terminal: control characters escaped, line ends LF, at most `longest` characters."""
-    if isinstance(text, bytes):
-        text = text.decode("utf-8", "replace")
-    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\t", " ").strip().strip("\0").strip()
+    text = _plain(text)
     if len(text) > longest:
         text = text[:longest].rstrip() + " …"
     return _UNSAFE.sub(_escape, text)
+
+
+def told(text: str | bytes, missing: int = 0) -> str:
+    """A server's words as a person is shown them: of many lines the first and the last, and how many more there were.
+
+    missing: lines that were not even kept, from somewhere in the middle.
+    """
+    text = _plain(text)
+    lines = text.split("\n")
+    if len(lines) <= LINES and len(text) <= LONGEST and not missing:
+        return _UNSAFE.sub(_escape, text)
+    shown, half = min(LINES, len(lines)), LONGEST // 2
+    first, last = lines[: shown // 2], lines[len(lines) - (shown - shown // 2) :]
+    more = missing + len(lines) - shown
+    begun, ended = ("\n".join(first)[:half], "\n".join(last)[-half:]) if first else (text[:half], text[-half:])
+    note = f"… and {counted(more, 'more line')} …" if more else "…"
+    return _UNSAFE.sub(_escape, f"{begun}\n{note}\n{ended}")
+
+
+def _plain(text: str | bytes) -> str:
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "replace")
+    return text.replace("\r\n", "\n").replace("\r", "\n").replace("\t", " ").strip().strip("\0").strip()
 
 
 def line(text: str, longest: int = LONGEST) -> str:
@@ -55,6 +86,31 @@ def line(text: str, longest: int = LONGEST) -> str:
     text = text.expandtabs(4)
     text = text if len(text) <= longest else text[:longest] + " …"
     return _UNSAFE.sub(_escape, text).replace("\n", "\\x0a")
+
+
+def wrapped(text: str, width: int) -> str:
+    """Prose in lines of at most `width` characters; what is typed or read as a whole is never parted.
+
+    That is: a command from its first word to the end of its line, what stands in backticks or quotes, a path, a key,
+    a line of JSON, a row of a table.
+    """
+    return "\n".join(_wrapped(line, width) for line in text.split("\n"))
+
+
+def _wrapped(line: str, width: int) -> str:
+    indent = line[: len(line) - len(line.lstrip())]
+    if len(line) <= width or _WHOLE.match(line) or "  " in line.strip():
+        return line
+    command = _COMMAND.search(line)
+    end = command.start() if command else len(line)
+    words = [*_ATOM.findall(line[:end]), *([line[end:]] if command else [])]
+    lines = [indent + words[0]]
+    for word in words[1:]:
+        if len(lines[-1]) + 1 + len(word) <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(f"{indent}  {word}")
+    return "\n".join(lines)
 
 
 def counted(number: int, noun: str) -> str:
