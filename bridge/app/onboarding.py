@@ -6,7 +6,7 @@ import re
 import shlex
 from pathlib import Path
 
-from bridge.core import forges
+from bridge.core import forges, identity
 from bridge.core.address import Address
 from bridge.core.errors import Refused, Transient, Unusable
 
@@ -19,7 +19,7 @@ _BOXES = {
 
 def body_name(host: str) -> str:
     """A body's name from a machine's: lower-case letters, digits and "-", "body" when nothing is left."""
-    return re.sub(r"[^a-z0-9]+", "-", host.partition(".")[0].lower()).strip("-")[:40].strip("-") or "body"
+    return identity.suggestion(host.partition(".")[0]) or "body"
 
 
 def where_to_paste(address: Address, public_line: str) -> str:
@@ -31,9 +31,13 @@ def where_to_paste(address: Address, public_line: str) -> str:
     place = _place(address)
     cases = "".join(f"'git-{name} '*) exec git-{name} '{place}';; " for name in ("upload-pack", "receive-pack"))
     command = f'case \\"$SSH_ORIGINAL_COMMAND\\" in {cases}*) exit 1;; esac'
-    return (
+    forge = (
         f"On a GitLab, Forgejo or Gitea at {address.host}: the repository's settings, Deploy keys, with write access.\n"
-        f"On your own server, as its user {address.user}: soul-bridge host authorize {place} '{public_line}'\n"
+        if forges.possible(address)
+        else ""
+    )
+    return (
+        f"{forge}On your own server, as its user {address.user}: soul-bridge host authorize {place} '{public_line}'\n"
         f"or, without soul-bridge there, this line in ~{address.user}/.ssh/authorized_keys, with the place where the\n"
         f'repository lies: restrict,command="{command}" {public_line}'
     )
@@ -103,6 +107,34 @@ def moved(remote: str, agent: str, configuration: Path) -> str:
     """The command that changes the remote's address, and pins the host's key under its new name."""
     edit = f"sed -i 's|^remote:.*|remote: {remote}|' {shlex.quote(str(configuration))}"
     return f"{edit} && soul-bridge accept-host-key {agent}"
+
+
+def configured_otherwise(agent: str, name: str, values: tuple[str, str], gone: bool, configuration: Path) -> Unusable:
+    """The refusal of an `init` that names another remote, body or folder than the soul lives with already.
+
+    name: which of the three. values: as it is, and as it was named. gone: the checkout is not there. A body keeps its
+    name and an agent its id (MERGE-5): what a person may do about that by hand is told, and done by nobody.
+    """
+    before, value = values
+    again = f"soul-bridge init {agent}"
+    rule, how = "", f"or change it in {configuration}."
+    if name == "body":
+        how = (
+            f"or go on as a new body, with a key of its own to be added at the host:\n"
+            f"sed -i 's|^body:.*|body: {value}|' {shlex.quote(str(configuration))} && {again}\n"
+            f"and then take the old name out of the registry:\nsoul-bridge bodies forget {before} --agent {agent}"
+        )
+    elif name == "remote":
+        rule = "MERGE-5"
+        first = (
+            f"bring the checkout back first, which shows whether it is the same agent:\n{again}\nThen, " if gone else ""
+        )
+        how = f"or, {first}if the agent moved there:\n{moved(value, agent, configuration)}"
+    return Unusable(
+        f"{agent} is already configured with {name} {before}, not {value}",
+        rule=rule,
+        advice=f"Nothing was changed. Leave --{name} out, {how}",
+    )
 
 
 def refuse_place(soul: Path, home: Path, private: list[Path]) -> None:

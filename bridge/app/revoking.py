@@ -90,15 +90,12 @@ def _listing(kind: str, host: str, repository: str) -> tuple[str, ...]:
 
 
 def steps(address: Address, lost: Lost) -> list[Steps]:
-    """What to do on each kind of host; the kind that the address tells comes first."""
-    known = forges.kind(address.host)
+    """What to do on this host; of each kind that the address may be on where it does not tell."""
+    forges_of_it = [_by_forge(kind, address, lost) for kind in forges.possible(address)]
+    if forges.kind(address.host) is not None:
+        return forges_of_it
     own = [_own_server(address, lost), _gitolite(lost)]
-    if known:
-        others = [_by_forge(kind, address, lost) for kind in forges.KINDS if kind != known]
-        return [_by_forge(known, address, lost), *others, *own]
-    likely = [_by_forge(kind, address, lost) for kind in ("forgejo", "gitlab", "github")]
-    # OWNER/REPO is how such a host names a repository; a path of another length is one on a disk.
-    return [*likely, *own] if forges.repository(address).count("/") == 1 else [*own, *likely]
+    return [*forges_of_it, *own] if forges.repository(address).count("/") == 1 else [*own, *forges_of_it]
 
 
 def _by_forge(kind: str, address: Address, lost: Lost) -> Steps:
@@ -117,10 +114,12 @@ def _by_forge(kind: str, address: Address, lost: Lost) -> Steps:
 
 def _own_server(address: Address, lost: Lost) -> Steps:
     name = lost.fingerprint if lost.own and lost.fingerprint else f"{lost.agent}.{lost.body}"
+    said = f"`soul-bridge host list` shows its key; the body itself says that it is {lost.fingerprint}."
     return Steps(
         f"your own server, as its user {address.user}",
         (
             f"soul-bridge host revoke {name}",
+            *((said,) if lost.fingerprint and not lost.own else ()),
             f"Without soul-bridge there: delete the line that ends in `{lost.agent}.{lost.body} soul-bridge` from "
             f"~{address.user}/.ssh/authorized_keys; `ssh-keygen -lf ~{address.user}/.ssh/authorized_keys` shows the "
             "fingerprints.",
@@ -140,10 +139,10 @@ def _gitolite(lost: Lost) -> Steps:
     )
 
 
-def words(lost: Lost, found: Sequence[Steps], known: bool) -> str:
-    """The steps as a person reads them. known: the first ones are those of this host."""
-    first = "the first of these is for this host" if known else "one of these is for this host"
-    lines = [f"To revoke the body {lost.body} of {lost.agent}, delete its deploy key; {first}."]
+def words(lost: Lost, found: Sequence[Steps]) -> str:
+    """The steps as a person reads them."""
+    which = "" if len(found) == 1 else "; one of these is for this host"
+    lines = [f"To revoke the body {lost.body} of {lost.agent}, delete its deploy key{which}."]
     for one in found:
         lines += ["", f"{one.where}:", *(f"  {line}" for line in one.do)]
     if lost.own:

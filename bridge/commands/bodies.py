@@ -9,9 +9,9 @@ from bridge.adapters import config
 from bridge.app import history, revoking
 from bridge.commands import reading
 from bridge.commands.context import Context
-from bridge.core import address, forges, identity
+from bridge.core import address, identity
 from bridge.core.errors import Refused, Unusable
-from bridge.core.words import counted, readable
+from bridge.core.words import counted, line, readable
 
 _LONGEST = 200_000  # characters of a list
 
@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
 
         answer = wiring.request(settings, context, {"command": "forget", "body": words[1]})
         context.answer(
-            answer, readable(f"{words[1]} is out of the registry; its journal stays. {_revoke(settings.agent)}")
+            answer, readable(f"{line(words[1])} is out of the registry; its journal stays. {_revoke(settings.agent)}")
         )
         return 0
     with reading.repository(settings) as repo:
@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     _with_keys(rows, settings)
     if arguments.revoke_steps is not None:
         return _steps(arguments.revoke_steps, rows, settings, context)
-    lines = [line for row in rows for line in _lines(row, settings.body)]
+    lines = [each for row in rows for each in _lines(row, settings.body)]
     context.answer(rows, readable("\n".join([*lines, _revoke(settings.agent)]), _LONGEST))
     return 0
 
@@ -81,15 +81,23 @@ def _steps(body: str, rows: list[dict[str, Any]], settings: config.Settings, con
             f"no body {readable(body, 40)!r} is in the registry of {settings.agent}: there are {known}",
             kind="rule",
             rule="AUTH-5",
-            advice=f"Nothing was changed. A key of a body that was forgotten is titled "
-            f'"soul-bridge BODY" or "{settings.agent}.BODY soul-bridge" at the host.',
+            advice=_advice_of(body, settings.agent),
         )
     where = address.parse(settings.remote)
     lost = revoking.Lost(settings.agent, body, row["fingerprint"], body == settings.body)
     found = revoking.steps(where, lost)
     document = {**row, "titles": list(lost.titles), "steps": [one.as_dict() for one in found]}
-    context.answer(document, readable(revoking.words(lost, found, forges.kind(where.host) is not None), _LONGEST))
+    context.answer(document, readable(revoking.words(lost, found), _LONGEST))
     return 0
+
+
+def _advice_of(body: str, agent: str) -> str:
+    """What to do about a body that is not in the registry: it was mistyped, or forgotten and its key was not."""
+    look = f"Nothing was changed. soul-bridge bodies {agent}"
+    if not identity.NAME.fullmatch(body):
+        return look
+    titles = '" or "'.join(revoking.Lost(agent, body, None).titles)
+    return f'{look}\nIf it was forgotten, its key at the host is titled "{titles}".'
 
 
 def _revoke(agent: str) -> str:

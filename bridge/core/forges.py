@@ -18,6 +18,8 @@ _PAGES = {
     "gitlab": "/-/settings/repository#js-deploy-keys-settings",
     "forgejo": "/settings/keys",
 }
+# Where on a server's disk repositories lie: no owner on a host of many is called so.
+_ON_DISK = ("srv", "home", "var", "opt", "mnt", "media", "root", "data", "usr", "Users")
 _APIS = {"github": "/api/v3", "gitlab": "/api/v4", "forgejo": "/api/v1"}
 
 
@@ -29,6 +31,18 @@ def site(host: str) -> str:
 def kind(host: str) -> str | None:
     """Of which of KINDS a host is; None for one that only its owner knows."""
     return _KNOWN.get(site(host))
+
+
+def possible(address: Address) -> tuple[str, ...]:
+    """The KINDS of host that a repository with this address may be on, likely ones first; none on an own server."""
+    known = kind(address.host)
+    if known is not None:
+        return (known,)
+    first, *rest = repository(address).split("/")
+    if not rest or first.startswith("~") or (first in _ON_DISK and address.path.startswith("/")):
+        return ()
+    # OWNER/REPO is how they name a repository; one of them has groups within groups.
+    return ("forgejo", "gitlab", "github") if len(rest) == 1 else ("gitlab",)
 
 
 def repository(address: Address) -> str:

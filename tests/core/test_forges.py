@@ -73,3 +73,20 @@ def test_keys_are_found_by_the_name_of_the_repository() -> None:
     page = forges.keys_page("gitlab", address.parse("git@gitlab.com:me/kaoru.soul.git"))
     assert page == "https://gitlab.com/me/kaoru.soul/-/settings/repository#js-deploy-keys-settings"
     assert forges.keys_page("forgejo", where) == "https://git.example.org/me/sub/kaoru.soul/settings/keys"
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("git@github.com:me/kaoru.soul.git", ("github",)),
+        ("git@git.example.org:me/kaoru.soul.git", ("forgejo", "gitlab", "github")),
+        ("git@git.example.org:me/group/kaoru.soul.git", ("gitlab",)),
+        ("git@my.server:kaoru.soul.git", ()),
+        ("ssh://git@my.server/~git/kaoru.soul.git", ()),
+        ("git@my.server:/srv/kaoru.soul.git", ()),
+        ("git@my.server:srv/kaoru.soul.git", ("forgejo", "gitlab", "github")),
+    ],
+)
+def test_an_address_tells_which_kinds_of_host_it_may_be_on(text: str, kinds: tuple[str, ...]) -> None:
+    """AUTH-3: none of them keeps a repository without an owner, or in a folder of the machine."""
+    assert forges.possible(address.parse(text)) == kinds

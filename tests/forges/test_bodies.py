@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from bridge.app import revoking
+from bridge.app import onboarding, revoking
 from bridge.app.host import Host
-from bridge.core import address, forges
+from bridge.core import address
 from tests.real.fleet import Body, Fleet
 
 LOST = revoking.Lost("kaoru", "laptop", "SHA256:" + "A" * 43, own=True)
@@ -76,26 +76,46 @@ def test_a_body_that_nobody_knows_has_no_steps(laptop: Body) -> None:
     """AUTH-5: exit 3, with the bodies that there are."""
     error = laptop.json("bodies", "--revoke-steps", "phone\x1b[2J", code=3)["error"]
     assert "laptop, server" in error["message"] and error["advice"] and "\x1b" not in error["message"]
+    forgotten = laptop.json("bodies", "--revoke-steps", "phone", code=3)["error"]
+    assert '"soul-bridge phone" or "kaoru.phone soul-bridge"' in forgotten["advice"]
+
+
+OWN = ["your own server, as its user git", "gitolite, in a clone of gitolite-admin"]
+FORGES = ["Forgejo, Gitea, Codeberg", "GitLab", "GitHub"]
 
 
 @pytest.mark.parametrize(
-    ("text", "first", "command"),
+    ("text", "kinds", "command"),
     [
-        ("git@github.com:me/kaoru.soul.git", "GitHub", "gh repo deploy-key delete ID --repo me/kaoru.soul"),
-        ("ssh://git@ssh.github.com:443/me/kaoru.soul.git", "GitHub", "https://github.com/me/kaoru.soul/settings/keys"),
-        ("git@gitlab.com:me/sub/kaoru.soul.git", "GitLab", "glab api --method DELETE projects/me%2Fsub%2Fkaoru.soul"),
-        ("git@codeberg.org:me/kaoru.soul.git", "Forgejo, Gitea, Codeberg", "https://codeberg.org/api/v1/repos/me/"),
-        ("git@my.server:kaoru.soul.git", "your own server, as its user git", "soul-bridge host revoke SHA256:AAA"),
-        ("ssh://git@my.server/srv/git/kaoru.soul.git", "your own server, as its user git", "authorized_keys"),
-        ("git@git.example.org:me/kaoru.soul.git", "Forgejo, Gitea, Codeberg", "--config - https://git.example.org/"),
+        ("git@github.com:me/kaoru.soul.git", ["GitHub"], "gh repo deploy-key delete ID --repo me/kaoru.soul"),
+        ("ssh://git@ssh.github.com:443/me/kaoru.soul.git", ["GitHub"], "https://github.com/me/kaoru.soul/settings/key"),
+        ("git@gitlab.com:me/sub/kaoru.soul.git", ["GitLab"], "glab api --method DELETE projects/me%2Fsub%2Fkaoru.soul"),
+        ("git@codeberg.org:me/kaoru.soul.git", ["Forgejo, Gitea, Codeberg"], "https://codeberg.org/api/v1/repos/me/"),
+        ("git@my.server:kaoru.soul.git", OWN, "soul-bridge host revoke SHA256:AAA"),
+        ("ssh://git@my.server:2222/kaoru.soul.git", OWN, "soul-bridge host revoke SHA256:AAA"),
+        ("ssh://git@my.server/~/souls/kaoru.soul.git", OWN, "authorized_keys"),
+        ("ssh://git@my.server/srv/git/kaoru.soul.git", OWN, "authorized_keys"),
+        ("git@my.server:/srv/kaoru.soul.git", OWN, "authorized_keys"),
+        ("git@my.server:a/b/kaoru.soul.git", [*OWN, "GitLab"], "authorized_keys"),
+        ("git@git.example.org:me/kaoru.soul.git", [*FORGES, *OWN], "--config - https://git.example.org/"),
     ],
 )
-def test_the_kind_of_host_that_the_address_tells_comes_first(text: str, first: str, command: str) -> None:
-    """AUTH-5: and the others follow, for nobody but a person knows what stands behind a name."""
+def test_the_steps_are_those_of_the_hosts_that_the_address_may_be_on(text: str, kinds: list[str], command: str) -> None:
+    """AUTH-5: one kind where the address tells it, no forge on an own server, all where only a person knows."""
     found = revoking.steps(address.parse(text), LOST)
-    assert found[0].where == first and command in "\n".join(found[0].do)
-    kinds = {*revoking.NAMES.values(), "your own server, as its user git", "gitolite, in a clone of gitolite-admin"}
-    assert {one.where for one in found} == kinds and len(found) == len(forges.KINDS) + 2
+    assert [one.where for one in found] == kinds
+    assert command in "\n".join(found[0].do)
+    shown = revoking.words(LOST, found)
+    assert ("one of these" in shown) == (len(kinds) > 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "forge"), [("git@my.server:kaoru.soul.git", False), ("git@git.example.org:me/kaoru.soul.git", True)]
+)
+def test_where_to_paste_a_key_names_a_forge_only_where_there_may_be_one(text: str, forge: bool) -> None:
+    """AUTH-3."""
+    shown = onboarding.where_to_paste(address.parse(text), "ssh-ed25519 AAAA kaoru.laptop soul-bridge")
+    assert ("GitLab" in shown) == forge and "soul-bridge host authorize" in shown
 
 
 def test_what_another_body_says_of_its_key_names_nothing_to_delete() -> None:
@@ -122,6 +142,6 @@ def test_no_step_has_a_token_in_an_argument() -> None:
 
 def test_a_key_that_nobody_knows_is_named_by_its_titles() -> None:
     """AUTH-5."""
-    found = revoking.steps(address.parse("git@my.server:kaoru.soul.git"), revoking.Lost("kaoru", "old", None))
-    assert found[0].do[0] == "soul-bridge host revoke kaoru.old"
-    assert '"soul-bridge old" or "kaoru.old soul-bridge"' in found[2].do[0]
+    found = revoking.steps(address.parse("git@git.example.org:me/kaoru.soul.git"), revoking.Lost("kaoru", "old", None))
+    assert found[3].do[0] == "soul-bridge host revoke kaoru.old"
+    assert '"soul-bridge old" or "kaoru.old soul-bridge"' in found[0].do[0]
