@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
+
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 class SystemClock:
@@ -20,6 +23,14 @@ class SystemClock:
         """Wait at least so long; nothing at all for a length below zero."""
         if seconds > 0:
             time.sleep(seconds)
+
+
+def boot() -> str:
+    """Which start of the machine this is, "" where that cannot be told: boottimes of another one mean nothing."""
+    try:
+        return _BOOT.read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def monotonic_microseconds() -> int:

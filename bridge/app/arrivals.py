@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from bridge.app.soul import Soul
 from bridge.core import entries, layout
@@ -14,26 +14,31 @@ MOST = 64  # writes into one file that are remembered
 
 @dataclass(frozen=True, slots=True)
 class _Write:
-    """One write of ours into a memory file: UTC seconds, boottime, and the blobs before and after it."""
+    """One write of ours into a memory file: UTC seconds, boottime, the blobs before and after it, and the boot."""
 
     at: float
     boottime: float
     before: str
     after: str
+    boot: str = ""
 
 
-def remember(soul: Soul, path: str, before: SeenEntry | None, after: File | None, began: float) -> None:
+def remember(
+    soul: Soul, path: str, before: SeenEntry | None, after: File | None, began: float, boot: str | None = None
+) -> None:
     """A working file was written by us: what came into a memory file with that is remembered for a day.
 
-    began: boottime right before, so that whoever read the file since then may have read what we wrote.
+    began: boottime right before, so that whoever read the file since then may have read what we wrote. boot: of which
+    start of the machine that is, None: of this one.
     """
     if not layout.is_memory(path):
         return
     if before is None or after is None:
         soul.seen.remember(_name(path), None)
         return
-    writes = [*_writes(soul, path), _Write(soul.clock.now(), began, before.file.oid, after.oid)]
-    plain = [[write.at, write.boottime, write.before, write.after] for write in writes[-MOST:]]
+    boot = soul.boot if boot is None else boot
+    writes = [*_writes(soul, path), _Write(soul.clock.now(), began, before.file.oid, after.oid, boot)]
+    plain = [list(astuple(write)) for write in writes[-MOST:]]
     soul.seen.remember(_name(path), plain)
 
 
@@ -50,7 +55,8 @@ def base_of(soul: Soul, path: str, seen_file: File | None, version: File | None,
     if came_out:
         into = [number for number, write in enumerate(writes) if write.after == seen_file.oid]
         writes = writes[: into[-1] + 1] if into else []
-    read = [write for write in writes if soul.was_read(path, write.boottime)]
+    # Of what was written before the machine started anew nobody can tell who read it.
+    read = [write for write in writes if write.boot != soul.boot or soul.was_read(path, write.boottime)]
     writes = [write for write in writes if write not in read]
     if not writes:
         return seen_file

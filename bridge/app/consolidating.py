@@ -45,7 +45,7 @@ def begin(soul: Soul, words: dict[str, Any]) -> dict[str, Any]:
     soul.seen.remember(OWED, None)
     taken = leasing.acquire(soul, {})["lease"]
     held = soul.seen.recall(leasing.MEMORY)
-    run = freezing.Run(uuid.uuid4().hex, int(words["owner"]), 0, held["started"], (held["content"],))
+    run = freezing.Run(uuid.uuid4().hex, int(words["owner"]), 0, held["started"], (held["content"],), soul.boot)
     freezing.remember(soul, run)
     return {"lease": taken, **_times(run)}
 

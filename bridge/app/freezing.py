@@ -24,7 +24,8 @@ class Run:
     """One consolidation.
 
     id: as its owner names it. owner, group: who consolidates, as numbers of a process and of a process group (0: not
-    known yet). started: boottime from before the push of the lease. written: every lease this run wrote.
+    known yet). started: boottime from before the push of the lease. written: every lease this run wrote. boot: the
+    start of the machine that those numbers belong to.
     """
 
     id: str
@@ -32,6 +33,7 @@ class Run:
     group: int
     started: float
     written: tuple[str, ...]
+    boot: str = ""
 
 
 def current(soul: Soul) -> Run | None:
@@ -40,7 +42,7 @@ def current(soul: Soul) -> Run | None:
     if plain is None:
         return None
     written = tuple(plain["written"])
-    return Run(plain["id"], plain["owner"], plain["group"], plain["started"], written)
+    return Run(plain["id"], plain["owner"], plain["group"], plain["started"], written, plain.get("boot", soul.boot))
 
 
 def named(soul: Soul, id: str) -> Run:
@@ -60,7 +62,7 @@ def remember(soul: Soul, run: Run | None) -> None:
     """A run began or changed; None: it is over, and what waited may be materialised."""
     plain = None
     if run is not None:
-        plain = {name: getattr(run, name) for name in ("id", "owner", "group", "started")}
+        plain = {name: getattr(run, name) for name in ("id", "owner", "group", "started", "boot")}
         plain["written"] = list(run.written)
     soul.seen.remember(RUN, plain)
     soul.frozen = FROZEN if run is not None else ()
@@ -82,7 +84,7 @@ def tend(soul: Soul) -> None:
         return
     now = soul.clock.boottime()
     living = _lives(run.owner) or (run.group > 0 and _lives(-run.group))
-    if not living or now < run.started or now >= run.started + lease.LASTS:
+    if not living or run.boot != soul.boot or not run.started <= now < run.started + lease.LASTS:
         remember(soul, None)
         return
     soul.frozen = FROZEN

@@ -16,7 +16,7 @@ from bridge.core import layout, plan
 from bridge.core.errors import Held, Moved
 from bridge.core.model import File, Kind, Leftover, SeenEntry, blob_id
 
-PLACING = "files placed"  # remembered: the intent, boottime and what is placed, by path
+PLACING = "files placed"  # remembered: the intent, boottime, what is placed, by path, and the boot
 STAYED = "stayed"  # remembered: paths that main lacks and that are left on disk, for they are ignored
 UNPLACED = "unplaced"  # remembered: paths of the tree that are never created here, with rule and reason
 CHEAP = 0.05  # seconds of writing git's index that nobody notices
@@ -30,13 +30,13 @@ def recover(soul: Soul) -> None:
     intent: list[Any] | None = soul.seen.recall(PLACING)
     if intent is None:
         return
-    began, files = intent
+    (began, files), boot = intent[:2], intent[2] if len(intent) > 2 else ""
     came_out = {leftover.path: leftover for leftover in soul.tree.leftovers()}
     with soul.seen.transaction():
         for path, (oid, mode) in files.items():
             placed = File(oid, mode) if oid else None
             if _was_placed(soul, path, placed, came_out.get(path)):
-                arrivals.remember(soul, path, soul.seen.get(path), placed, began)
+                arrivals.remember(soul, path, soul.seen.get(path), placed, began, boot)
                 soul.seen.put(path, SeenEntry(placed, placed.oid, NOBODY) if placed is not None else None)
         leave(soul, set(files))
         soul.seen.remember(PLACING, None)
@@ -90,7 +90,7 @@ def _bring(soul: Soul, order: Order, progress: Progress, tree: str, done: str, l
     ready = {path: wanted[path] for path in sorted(wanted.keys() - aside, key=lambda path: _turn(path, wanted[path]))}
     if ready:
         intent = {path: (file.oid, file.mode) if file is not None else (None, 0) for path, file in ready.items()}
-        soul.seen.remember(PLACING, [soul.clock.boottime(), intent])
+        soul.seen.remember(PLACING, [soul.clock.boottime(), intent, soul.boot])
     try:
         for path, file in ready.items():
             if _has_to_wait(path, file, aside) or not _place(soul, progress, path, file):

@@ -73,6 +73,7 @@ class Soul:
     lost: bool = False
     born: float = math.inf
     was_read: Callable[[str, float], bool] = _always
+    boot: str = ""
 
     def head(self) -> str | None:
         """Where main stands, by what we know: a person may have moved the ref since (REPO-7)."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from bridge import __version__
 from bridge.adapters import child, config, control, formats, hooks, hosts, keys
+from bridge.adapters.clock import boot
 from bridge.adapters.events import Events
 from bridge.adapters.lock import Lock
 from bridge.adapters.remote import Access, Remote
@@ -115,23 +116,16 @@ def open_soul(settings: config.Settings, context: Context, lock: Lock, *, create
         limits=limits(settings),
         host=platform.node() or None,
         version=__version__,
+        born=born,
         was_read=reads.since,
+        boot=boot(),
     )
     if (mended or seen.lost is not None) and soul.seen.recall(KNOWN) is None:
         repairing.begin_again(soul, formats.line_of(state / MATERIALISED))
     repairing.bring_forward(soul, formats.line_of(state / MATERIALISED))
     return Opened(soul, lock, settings, _closing(soul, seen, repo, lock, end_hooks), reads)
 
-        born=born,
 
-def _facts(settings: config.Settings, context: Context) -> tuple[ports.Facts, Callable[[], None]]:
-    """Where facts go, a person's programs on the way; and what lets those come to their end."""
-    events = Events(context.places.events_file(settings.agent), settings.agent, settings.body, context.clock)
-    if not settings.hooks:
-        return events, lambda: None
-
-    told = {"agent": settings.agent, "body": settings.body}
-    found = hooks.Hooks(
 def _seen(path: Path, clock: ports.Clock) -> tuple[Seen, float]:
     """What was seen, and since when that memory is in this file: one that was copied or restored is in another."""
     try:
@@ -146,6 +140,14 @@ def _seen(path: Path, clock: ports.Clock) -> tuple[Seen, float]:
         raise
 
 
+def _facts(settings: config.Settings, context: Context) -> tuple[ports.Facts, Callable[[], None]]:
+    """Where facts go, a person's programs on the way; and what lets those come to their end."""
+    events = Events(context.places.events_file(settings.agent), settings.agent, settings.body, context.clock)
+    if not settings.hooks:
+        return events, lambda: None
+
+    told = {"agent": settings.agent, "body": settings.body}
+    found = hooks.Hooks(
         events, settings.hooks, fed(settings.soul), context.clock, lambda words: context.say(words), told
     )
     return found, lambda: found.close(HOOKS_END)

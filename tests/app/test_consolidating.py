@@ -108,6 +108,20 @@ def test_entries_that_arrived_just_before_were_read_by_the_command() -> None:
     assert one.text(MEMORY) == "all six\n"
 
 
+def test_a_run_ends_with_the_machine_that_it_ran_on() -> None:
+    """MERGE-12: after another start its numbers name other processes, and nothing may wait for those."""
+    one, two = pair()
+    begin(one)
+    two.write(MEMORY, FIVE + "§\nfrom the phone\n")
+    two.settle()
+    one.settle()
+    assert "from the phone" not in (one.text(MEMORY) or "")
+    one.restart()
+    one.soul.boot = "another"
+    one.settle()
+    assert "from the phone" in (one.text(MEMORY) or "")
+
+
 def test_memory_files_that_the_command_shrank_do_not_wait() -> None:
     """LEASE-3, GUARD-2: five entries become one, and are published with the end of the lease."""
     one, two = pair()

@@ -591,6 +591,21 @@ def test_what_the_agent_wrote_after_an_unread_arrival_it_can_delete_again() -> N
     assert one.text(MEMORY) == two.text(MEMORY) == "old\n§\nnew from the phone\n"
 
 
+def test_a_deletion_counts_when_the_machine_started_anew_since_the_entry_came() -> None:
+    """MERGE-12: boottimes of an earlier start say nothing, so nobody can tell who has read it, which counts as yes."""
+    world, (one, two) = joined("laptop", "phone")
+    one.write(MEMORY, "old\n")
+    world.settle()
+    one.soul.boot = "first"
+    two.write(MEMORY, "old\n§\nnew from the phone\n")
+    world.settle()
+    one.restart()
+    one.soul.boot, one.soul.was_read = "second", lambda path, since: False
+    one.write(MEMORY, "old\n")
+    world.settle()
+    assert one.text(MEMORY) == two.text(MEMORY) == "old\n"
+
+
 def test_a_fresh_entry_of_another_body_that_a_write_drops_is_listed() -> None:
     """MERGE-12: within a day of its arrival."""
     world, (one, two) = joined("laptop", "phone")

@@ -402,7 +402,7 @@ FAULTS = (
     Fault(
         "files are placed without an intent beside seen",
         "app/materialise.py",
-        "        soul.seen.remember(PLACING, [soul.clock.boottime(), intent])\n",
+        "        soul.seen.remember(PLACING, [soul.clock.boottime(), intent, soul.boot])\n",
         "        pass\n",
         "GUARD-4",
         CRASH,
