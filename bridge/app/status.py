@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bridge.core.words import counted, escaped
+from bridge.core.words import line as one_line
 from bridge.core.words import readable as safe
 
 Document = dict[str, Any]
@@ -131,8 +132,10 @@ def readable(document: Mapping[str, Any], now: float) -> str:
         seen = [f"{item['body']} ({item['kind']}, seen {ago(item.get('last_seen'), now)})" for item in bodies]
         more = [f"and {len(seen) - _FLEET} more: soul-bridge bodies"] if len(seen) > _FLEET else []
         lines.append(_row("bodies", ", ".join([*seen[:_FLEET], *more])))
-    lines += _paths("pending", [str(path) for path in document["pending"]])
-    lines += _paths("held", [f"{item['path']}  {item['rule']}: {item['reason']}" for item in document["held"]])
+    lines += _paths("pending", [one_line(str(path)) for path in document["pending"]])
+    lines += _paths(
+        "held", [f"{one_line(item['path'])}  {item['rule']}: {item['reason']}" for item in document["held"]]
+    )
     if document["conflicts"]:
         lost = counted(document["conflicts"], "version")
         lines.append(_row("conflicts", f"{lost} lost a merge; see and bring back: soul-bridge conflicts"))

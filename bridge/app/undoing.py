@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from typing import Any
 
@@ -12,11 +13,13 @@ from bridge.core import bodies, commits, entries, identity, layout
 from bridge.core.errors import Held, Moved, Refused
 from bridge.core.model import Commit, File, Kind
 from bridge.core.ports import Repo
+from bridge.core.words import line
 
 Changes = dict[str, File | None]
 Decide = Callable[[str], tuple[Changes, str, list[tuple[str, str]]]]  # of HEAD: changes, description, trailers
 TRIES = 5
 SAFE = "Nothing was changed."
+SHOWN = 8  # paths that a refusal names
 
 
 def restore(soul: Soul, words: dict[str, Any]) -> dict[str, Any]:
@@ -43,10 +46,10 @@ def version(repo: Repo, tree: str, now: float, words: dict[str, Any]) -> tuple[s
     found = repo.entry(commit.tree, path) if "" not in path.split("/") else None
     if found is None or not found.regular:
         raise Refused(
-            f"{path} is no file in commit {commit.oid[:10]}",
+            f"{line(path)} is no file in commit {commit.oid[:10]}",
             kind="rule",
             rule="REPO-3",
-            advice=f"{SAFE} `soul-bridge log {path}` shows the commits that have it.",
+            advice=f"{SAFE} `soul-bridge log {shlex.quote(line(path))}` shows the commits that have it.",
         )
     return path, found, None
 
@@ -82,7 +85,7 @@ def forget(soul: Soul, words: dict[str, Any]) -> dict[str, Any]:
         path = f"bodies/{body}.json"
         if body == soul.body or "/" in body or soul.repo.entry(soul.tree_of(head), path) is None:
             why = "is this body itself" if body == soul.body else "is not in the registry"
-            raise Refused(f"{body} {why}", kind="rule", rule="FORM-6", advice=f"{SAFE} See `soul-bridge bodies`.")
+            raise Refused(f"{line(body)} {why}", kind="rule", rule="FORM-6", advice=f"{SAFE} See `soul-bridge bodies`.")
         return {path: None}, f"forget the body {body}", []
 
     return _do(soul, decide)
@@ -128,7 +131,9 @@ def _do(soul: Soul, decide: Decide) -> dict[str, Any]:
         outcome = sync.run(soul, Order(None, waive=True))
         kind = outcome.problem.kind if outcome.problem is not None else None
         paths = sorted(path for path in changes if path != own)
-        return {"commit": commit, "paths": paths, "pushed": outcome.pushed, "problem": kind}
+        held = [{"path": path, "rule": rule, "reason": why} for path, (rule, why) in sorted(outcome.held.items())]
+        apart = [row for row in held if row["path"] in paths]
+        return {"commit": commit, "paths": paths, "pushed": outcome.pushed, "problem": kind, "held": apart}
     raise Refused("main moved at every try", kind="busy", advice=f"{SAFE} Try again in a moment.")
 
 
@@ -145,21 +150,23 @@ def _mode(repo: Repo, tree: str, path: str) -> int:
 
 def refuse_what_cannot_stand(repo: Repo, tree: str, body: str, path: str, file: File) -> None:
     """Raise Refused where a version cannot come back into this tree, or stands there already."""
+    shown = line(path)
     if repo.entry(tree, path) == file:
-        raise Refused(f"{path} is like that already", kind="rule", rule="REPO-3", advice=SAFE)
+        raise Refused(f"{shown} is like that already", kind="rule", rule="REPO-3", advice=SAFE)
     parents = [path[:at] for at, letter in enumerate(path) if letter == "/"]
     in_the_way = [each for each in parents if repo.kind(tree, each) is Kind.FILE]
     if repo.kind(tree, path) is Kind.DIRECTORY or in_the_way:
+        what, stands = ("a file", in_the_way[0]) if in_the_way else ("a directory", path)
         raise Refused(
-            f"{path} cannot come back: {(in_the_way or [path])[0]} is {'a file' if in_the_way else 'a directory'} now",
+            f"{shown} cannot come back: {line(stands)} is {what} now",
             kind="rule",
             rule="MERGE-8",
             advice=f"{SAFE} Move what stands there away first.",
         )
     if reason := layout.held(path, file.mode, 0):
-        raise Refused(f"{path} cannot come back: {reason[1]}", kind="rule", rule=reason[0], advice=SAFE)
+        raise Refused(f"{shown} cannot come back: {reason[1]}", kind="rule", rule=reason[0], advice=SAFE)
     if layout.is_lock(path) or (bodies.owner(path) not in (None, body) and path.startswith("bodies/")):
-        raise Refused(f"{path} is not this body's to write", kind="rule", rule="MERGE-9", advice=SAFE)
+        raise Refused(f"{shown} is not this body's to write", kind="rule", rule="MERGE-9", advice=SAFE)
 
 
 def _back(soul: Soul, head: str, path: str, file: File) -> Changes:
@@ -178,7 +185,7 @@ def _back(soul: Soul, head: str, path: str, file: File) -> Changes:
 def _reverse(soul: Soul, head: str, commit: Commit) -> Changes:
     tree = soul.tree_of(head)
     changes: Changes = {}
-    stuck: list[str] = []
+    stuck: dict[str, str] = {}
     for path, (before, after) in history.changes(soul.repo, commit).items():
         if path.startswith("bodies/") or layout.is_lock(path):
             continue
@@ -188,24 +195,57 @@ def _reverse(soul: Soul, head: str, commit: Commit) -> Changes:
         if layout.is_memory(path) and (merged := _entries_back(soul, path, before, after, now)) is not None:
             if merged != now:
                 changes[path] = merged
-        elif now != after or (before is None and _needed(path)) or _unsafe(path, before):
-            stuck.append(path)
+        elif reason := _stuck(path, before, after, now):
+            stuck[path] = reason
         else:
             changes[path] = before
     if stuck:
         raise Refused(
-            f"commit {commit.oid[:10]} cannot be taken back: changed since, needed, or not safe: "
-            + ", ".join(stuck[:5]),
+            f"commit {commit.oid[:10]} cannot be taken back as a whole\n" + _reasons(stuck),
             kind="rule",
             rule="REPO-3",
-            advice=f"{SAFE} Bring single files back with `soul-bridge restore COMMIT PATH`.",
+            advice=f"{SAFE}{_singly(soul, commit, stuck)}",
         )
     return changes
 
 
-def _unsafe(path: str, file: File | None) -> bool:
-    """Whether it would bring back what no disk should hold (TREE-6, TREE-7)."""
-    return file is not None and layout.held(path, file.mode, 0) is not None
+def _stuck(path: str, before: File | None, after: File | None, now: File | None) -> str:
+    """Why a path cannot be as it was before a commit, "" where it can."""
+    if now != after:
+        return "it is gone since" if now is None else "it changed since"
+    if before is None:
+        return "it is needed in every soul" if _needed(path) else ""
+    unsafe = layout.held(path, before.mode, 0)
+    return f"{unsafe[1]} ({unsafe[0]})" if unsafe else ""
+
+
+def _reasons(stuck: dict[str, str]) -> str:
+    lines = [f"  {line(path)}: {reason}" for path, reason in stuck.items()]
+    more = [f"  and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
+    return "\n".join([*lines[:SHOWN], *more])
+
+
+def _singly(soul: Soul, commit: Commit, stuck: dict[str, str]) -> str:
+    """What brings one file back to what it was before the commit, where the whole of it cannot be taken back."""
+    parent = commit.parents[0] if commit.parents else None
+    before = soul.tree_of(parent)
+    changed = [path for path in history.changes(soul.repo, commit) if not path.startswith("bodies/")]
+    back = [path for path in changed if _may_stand(soul, path, soul.repo.entry(before, path))]
+    if parent is None or not back:
+        return ""
+    first = next((path for path in back if path in stuck), back[0])
+    command = f"soul-bridge restore {soul.agent} {parent[:10]} {shlex.quote(line(first))}"
+    return f" To bring back a single file as it was before: {command}"
+
+
+def _may_stand(soul: Soul, path: str, file: File | None) -> bool:
+    if file is None:
+        return False
+    try:
+        refuse_what_cannot_stand(soul.repo, soul.tree_of(soul.head()), soul.body, path, file)
+    except Refused:
+        return False
+    return True
 
 
 def _needed(path: str) -> bool:

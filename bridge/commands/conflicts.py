@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 from bridge.app import conflicts
 from bridge.commands import reading
 from bridge.commands.context import Context
 from bridge.core.instants import iso
-from bridge.core.words import readable
+from bridge.core.words import line
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
@@ -24,15 +26,24 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         from bridge.commands import wiring
 
         answer = wiring.request(settings, context, {"command": "dismiss", "id": arguments.dismiss})
-        context.answer(answer, f"{arguments.dismiss} is off the list; its version stays in history")
+        context.answer(answer, f"{line(arguments.dismiss)} is off the list; its version stays in history")
         return 0
     with reading.repository(settings) as repo:
         rows = [{**asdict(one), "at": iso(one.at)} for one in conflicts.listed(repo, context.clock.now())]
-    lines = [
-        f"{row['id']}  {(row['at'] or '')[:16].replace('T', ' ')}  {row['body']:<10} {row['path']}" for row in rows
-    ]
-    if lines:
-        lines.append("Look at one: soul-bridge conflicts --show ID; bring it back: soul-bridge restore ID;")
-        lines.append("take it off the list: soul-bridge conflicts --dismiss ID")
-    context.answer(rows, "\n".join(readable(line) for line in lines) or "no version lost a merge in the last 90 days")
+    context.answer(rows, told(rows, settings.agent) or "no version lost a merge in the last 90 days")
     return 0
+
+
+def told(rows: Sequence[Mapping[str, Any]], agent: str) -> str:
+    """Lost versions, one on a line, safe for a terminal, and what to do about them; "" for none."""
+    if not rows:
+        return ""
+    lines = [
+        line(f"{row['id']}  {(row['at'] or '')[:16].replace('T', ' ')}  {row['body']:<10} {row['path']}")
+        for row in rows
+    ]
+    id = rows[0]["id"] if len(rows) == 1 else "ID"
+    look, back = f"soul-bridge conflicts {agent} --show {id}", f"soul-bridge restore {agent} {id}"
+    lines.append(f"Look at one: {look}; bring it back: {back};")
+    lines.append(f"take it off the list: soul-bridge conflicts {agent} --dismiss {id}")
+    return "\n".join(lines)

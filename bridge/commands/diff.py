@@ -8,7 +8,7 @@ import re
 from bridge.app import history
 from bridge.commands import reading
 from bridge.commands.context import Context
-from bridge.core.words import line, readable
+from bridge.core.words import line
 
 LONGEST = 100_000  # characters of a line
 
@@ -34,6 +34,6 @@ def words_of(found: list[history.Difference]) -> str:
     """Differences for people, safe for a terminal; lines keep their indentation, for it may be all that changed."""
     said = []
     for each in found:
-        said.append(readable(f"{each.path} ({each.change})"))
+        said.append(line(f"{each.path} ({each.change})"))
         said += [f"  {line(part, LONGEST)}".rstrip(" ") for whole in each.lines for part in whole.split("\n")]
     return "\n".join(said).rstrip("\n")

@@ -11,7 +11,7 @@ from bridge.app import history
 from bridge.commands import reading
 from bridge.commands.context import Context
 from bridge.core.instants import iso
-from bridge.core.words import readable
+from bridge.core.words import line as safe
 
 SHOWN = 50  # commits in words where nobody says how many; --json has all then
 
@@ -41,4 +41,4 @@ def line(row: dict[str, Any]) -> str:
     """A row on one line, safe for a terminal; the body, which a subject of ours ends with, is told once."""
     at = (row["at"] or "")[:16].replace("T", " ")
     subject = row["subject"].removesuffix(f" ({row['body']})")
-    return readable(f"{row['commit'][:10]}  {at}  {row['body'] or '?':<10} {subject}")
+    return safe(f"{row['commit'][:10]}  {at}  {row['body'] or '?':<10} {subject}")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from typing import Any
 
 from bridge.adapters import config
+from bridge.app import status
 from bridge.commands import reading
 from bridge.commands.context import Context
-from bridge.core.words import readable
+from bridge.core.words import line
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
@@ -22,7 +24,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
 
     settings = context.settings(arguments.agent)
     answer = wiring.request(settings, context, {"command": "restore", **named})
-    context.answer(answer, readable(told(answer, "brought back")))
+    context.answer(answer, told(answer, "brought back"))
     return 0
 
 
@@ -36,13 +38,16 @@ def look(settings: config.Settings, context: Context, named: dict[str, Any]) -> 
         path, file, _ = undoing.version(repo, tree, context.clock.now(), named)
         undoing.refuse_what_cannot_stand(repo, tree, settings.body, path, file)
         found = history.difference(repo, path, repo.entry(tree, path), file)
-    again = f"soul-bridge restore {' '.join(str(word) for word in named.values())}"
-    words = f"{words_of([found])}\n\nNothing was changed. To bring it back like this: {readable(again)}"
+    again = " ".join(shlex.quote(line(str(word))) for word in (settings.agent, *named.values()))
+    words = f"{words_of([found])}\n\nNothing was changed. To bring it back like this: soul-bridge restore {again}"
     context.answer({"path": path, "blob": file.oid, "changes": [found.as_dict()]}, words)
 
 
-def told(answer: dict[str, object], done: str) -> str:
-    """One line about a new commit."""
-    paths = answer["paths"]
-    where = "pushed" if answer["pushed"] else f"not pushed yet ({answer['problem']})" if answer["problem"] else "kept"
-    return f"{', '.join(paths) if isinstance(paths, list) else ''}: {done} by {str(answer['commit'])[:10]}, {where}"
+def told(answer: dict[str, Any], done: str) -> str:
+    """What a new commit did, safe for a terminal; paths that are held, each with its reason."""
+    problem = answer["problem"]
+    where = "pushed" if answer["pushed"] else f"not pushed yet: {status.cause(problem)}" if problem else "kept"
+    lines = [f"{', '.join(line(path) for path in answer['paths'])}: {done} by {answer['commit'][:10]}, {where}"]
+    return "\n".join(
+        [*lines, *(f"  held: {line(row['path'])}: {row['reason']} ({row['rule']})" for row in answer.get("held", ()))]
+    )

@@ -7,12 +7,11 @@ import argparse
 from bridge.commands import wiring
 from bridge.commands.context import Context
 from bridge.commands.restore import told
-from bridge.core.words import readable
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Do it. Raises Refused where it cannot apply."""
     settings = context.settings(arguments.agent)
     answer = wiring.request(settings, context, {"command": "revert", "commit": arguments.words[0]})
-    context.answer(answer, readable(told(answer, "taken back")))
+    context.answer(answer, told(answer, "taken back"))
     return 0

@@ -273,3 +273,13 @@ def test_a_pause_that_cannot_be_remembered_is_told(tmp_path: Path) -> None:
     with pytest.raises(pause.Transient) as caught:
         pause.pause(tmp_path / "state" / "kaoru")
     assert caught.value.kind == "disk"
+
+
+def test_no_path_reads_as_a_line_of_the_status() -> None:
+    """Names are another body's to choose: a line break in one is shown, and not obeyed."""
+    name = "notes/x\n  state      idle\x1b[2J"
+    shown = status.readable(document(pending=[name], held=[{**HELD, "path": name}]), NOW)
+    assert shown.count("notes/x\\x0a  state      idle\\x1b[2J") == 2
+    assert [line for line in shown.splitlines() if line.startswith("  state ")] == [
+        "  state      idle, daemon running since 06:00"
+    ]

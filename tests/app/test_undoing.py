@@ -164,10 +164,54 @@ def test_reverting_a_file_that_changed_since_is_refused_with_nothing_half_done()
     one.write(NOTE, "two\n")
     one.settle()
     head = one.soul.head()
-    with pytest.raises(Refused, match=NOTE):
+    with pytest.raises(Refused, match=f"{NOTE}: it changed since"):
         undoing.revert(one.soul, {"commit": made})
     assert one.soul.head() == head
     assert one.text("notes/other.md") == "other\n"
+
+
+def test_each_path_that_cannot_be_taken_back_has_its_own_reason_and_one_gets_a_command() -> None:
+    """REPO-3: what was refused, why, and the very words to type."""
+    one = fleet().body("laptop")
+    one.write(NOTE, "one\n")
+    one.write("notes/gone.md", "one\n")
+    one.write("notes/odd.md", "one\n")
+    one.settle()
+    first = one.soul.head() or ""
+    one.write(NOTE, "two\n")
+    one.write("notes/gone.md", "two\n")
+    one.write("notes/odd.md", "two\n")
+    one.settle()
+    made = one.soul.head() or ""
+    one.write(NOTE, "three\n")
+    one.delete("notes/gone.md")
+    one.settle()
+    with pytest.raises(Refused) as refused:
+        undoing.revert(one.soul, {"commit": made})
+    said = refused.value.message
+    assert f"  {NOTE}: it changed since" in said and "  notes/gone.md: it is gone since" in said
+    assert "notes/odd.md" not in said, "what could be taken back has no reason"
+    command = refused.value.advice.partition(": ")[2].split()
+    assert command[:3] == ["soul-bridge", "restore", "kaoru"] and command[4] in (NOTE, "notes/gone.md")
+    assert first.startswith(command[3])
+    undoing.restore(one.soul, {"commit": command[3], "path": command[4]})
+    assert one.tracked()[command[4]] == b"one\n"
+
+
+def test_many_paths_that_cannot_be_taken_back_are_counted() -> None:
+    """REPO-3."""
+    one = fleet().body("laptop")
+    one.settle()
+    names = [f"notes/n{number:02}.md" for number in range(undoing.SHOWN + 3)]
+    heads = []
+    for text in ("one\n", "two\n"):
+        for name in names:
+            one.write(name, text)
+        one.settle()
+        heads.append(one.soul.head() or "")
+    with pytest.raises(Refused, match="and 3 more") as refused:
+        undoing.revert(one.soul, {"commit": heads[0]})
+    assert "restore" not in refused.value.advice, "there is nothing older of them"
 
 
 def test_reverting_a_merge_takes_back_what_it_brought() -> None:

@@ -631,8 +631,8 @@ FAULTS = (
     Fault(
         "a revert overwrites what changed since",
         "app/undoing.py",
-        "        elif now != after or (before is None and _needed(path)) or _unsafe(path, before):\n",
-        "        elif (before is None and _needed(path)) or _unsafe(path, before):\n",
+        "    if now != after:\n        return",
+        "    if now != now:\n        return",
         "REPO-3",
         UNDOING,
     ),

@@ -65,7 +65,7 @@ def test_a_lost_version_can_be_looked_at_before_it_is_brought_back(near: Fleet) 
     for words in (("conflicts", "--show", id), ("restore", "--dry-run", id)):
         said = laptop.run(*words)
         assert said.code == 0 and f"  +    {gone} degrees" in said.out and "\n  -    " in said.out
-        assert f"soul-bridge restore {id}" in said.out
+        assert f"soul-bridge restore kaoru {id}" in said.out
         document = laptop.json(*words)
         assert document["path"] == NOTE and document["changes"][0]["added"] == [f"    {gone} degrees"]
     assert (laptop.tip(), laptop.read(NOTE)) == (tip, stands)
@@ -86,7 +86,7 @@ def test_an_old_version_of_a_file_can_be_looked_at(near: Fleet) -> None:
     laptop.write(NOTE, "# other\n")
     laptop.sync()
     said = laptop.run("restore", "--dry-run", before, NOTE).out
-    assert "  +# steep" in said and f"soul-bridge restore {before} {NOTE}" in said
+    assert "  +# steep" in said and f"soul-bridge restore kaoru {before} {NOTE}" in said
 
 
 def test_a_mistyped_command_is_answered_with_the_one_that_was_meant(near: Fleet, tmp_path: Path) -> None:
