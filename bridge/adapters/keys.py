@@ -10,6 +10,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -29,10 +30,7 @@ from bridge.core.errors import Refused, Transient, Unusable
 
 TYPE = "ssh-ed25519"
 LARGEST = 16 * 1024  # bytes of a file that may still be a key
-MAKE_ONE = (
-    "Local work is safe and goes on. Bring the file back, or let `soul-bridge init` with this agent's name make a new "
-    "key, to be added at the host."
-)
+_OWN = re.compile(r"([a-z0-9][a-z0-9-]{0,39})\.[a-z0-9][a-z0-9-]{0,39}(?:\.next)?")  # <agent>.<body>
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +109,11 @@ def load(path: Path, soul: Path, given: Path | None = None) -> Key:
     try:
         key = load_ssh_private_key(private, password=None)
     except TypeError as error:
-        raise _refused(f"the key {path} is locked with a passphrase", MAKE_ONE) from error
+        raise _refused(f"the key {path} is locked with a passphrase", _make_one(path)) from error
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise _refused(f"{path} is not a private key in OpenSSH format", MAKE_ONE) from error
+        raise _refused(f"{path} is not a private key in OpenSSH format", _make_one(path)) from error
     if not isinstance(key, Ed25519PrivateKey):
-        raise _refused(f"the key {path} is not an ed25519 key", MAKE_ONE)
+        raise _refused(f"the key {path} is not an ed25519 key", _make_one(path))
     blob = _blob(key)
     return Key(path, PublicKey(blob, _comment(path, blob)), private)
 
@@ -131,7 +129,7 @@ def public(path: Path) -> PublicKey:
         if words[0] != TYPE or not base64.b64decode(words[1], validate=True):
             raise ValueError(words[0])
     except (OSError, ValueError, IndexError) as error:
-        raise _refused(f"there is no ed25519 public key at {beside}", MAKE_ONE) from error
+        raise _refused(f"there is no ed25519 public key at {beside}", _make_one(path)) from error
     return PublicKey(words[1], words[2].strip() if len(words) > 2 else "")
 
 
@@ -258,9 +256,9 @@ def _read(path: Path, given: bool) -> bytes:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except FileNotFoundError as error:
-        raise Refused(f"there is no key at {path}", kind="auth", rule="AUTH-4", advice=MAKE_ONE) from error
+        raise Refused(f"there is no key at {path}", kind="auth", rule="AUTH-4", advice=_make_one(path)) from error
     except OSError as error:
-        remedy = f"Make it yours: `sudo chown $USER {path}`." if error.errno == errno.EACCES else MAKE_ONE
+        remedy = f"Make it yours: `sudo chown $USER {path}`." if error.errno == errno.EACCES else _make_one(path)
         raise _refused(f"cannot read the key {path}: {error.strerror}", remedy) from error
     try:
         _examine(path, os.fstat(descriptor), given)
@@ -271,7 +269,7 @@ def _read(path: Path, given: bool) -> bytes:
 
 def _examine(path: Path, found: os.stat_result, given: bool) -> None:
     if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
-        raise _refused(f"{path} is not a key file", MAKE_ONE)
+        raise _refused(f"{path} is not a key file", _make_one(path))
     if found.st_uid != os.geteuid() and not (given and found.st_uid == 0):
         raise _refused(f"the key {path} belongs to another user", f"Make it yours: `sudo chown $USER {path}`.")
     # Where access is given to one user by a list (ACL), its mask stands in the bits of the group.
@@ -314,6 +312,15 @@ def _comment(path: Path, blob: str) -> str:
     except Refused:
         return path.name
     return beside.comment if beside.blob == blob else path.name
+
+
+def _make_one(path: Path) -> str:
+    """What to do about a key that is none; a key at its usual place tells whose it is."""
+    own = _OWN.fullmatch(path.name) if path.parent.name == "keys" else None
+    again = f"`soul-bridge init {own[1]}`" if own else "`soul-bridge init` with this agent's name"
+    return (
+        f"Local work is safe and goes on. Bring the file back, or let {again} make a new key, to be added at the host."
+    )
 
 
 def _refused(message: str, remedy: str) -> Refused:

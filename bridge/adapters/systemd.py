@@ -22,8 +22,10 @@ _NO_BUS = ("Failed to connect to bus", "Failed to connect to user scope bus", "S
 class Systemd:
     """The service manager of this user, or (system) of the machine."""
 
-    def __init__(self, *, system: bool) -> None:
+    def __init__(self, *, system: bool, agent: str = "") -> None:
+        """agent: whose service it is, for advice; "" where nobody knows."""
         self.system = system
+        self._by_hand = f"soul-bridge run {agent}".rstrip()
         self.scope = "--system" if system else "--user"
 
     def unit_paths(self) -> list[Path]:
@@ -88,7 +90,7 @@ class Systemd:
 
     def _unreachable(self, said: str) -> Refused:
         if self.system:
-            return Refused(f"systemd does not run here: {said}", advice="soul-bridge run AGENT")
+            return Refused(f"systemd does not run here: {said}", advice=self._by_hand)
         user = getpass.getuser()
         return Refused(
             f"systemd has no manager for this user here: {said}",
@@ -108,7 +110,7 @@ class Systemd:
             raise Unusable(
                 "systemd is not installed here",
                 kind="usage",
-                advice="start `soul-bridge run AGENT` as you start others",
+                advice=f"start `{self._by_hand}` as you start others",
             ) from error
         except subprocess.TimeoutExpired as error:
             raise Refused(

@@ -29,7 +29,7 @@ def whole(repo: Repo) -> bool:
         return False
 
 
-def refuse_unless_repairable(soul: Path, known: bool, problem: str) -> None:
+def refuse_unless_repairable(agent: str, soul: Path, known: bool, problem: str) -> None:
     """Raise Refused where a fresh git directory would be wrong: nothing is known of this soul, or its files are gone.
 
     known: whether this body carried the soul here before.
@@ -41,7 +41,7 @@ def refuse_unless_repairable(soul: Path, known: bool, problem: str) -> None:
             kind="disk",
             rule="GUARD-2",
             advice="Nothing was recorded, deleted or cloned. Bring the folder back, or join again with "
-            "`soul-bridge init AGENT --soul DIR` into another one.",
+            f"`soul-bridge init {agent} --soul DIR` into another one.",
         )
 
 

@@ -55,7 +55,8 @@ def presence(soul: Soul) -> None:
             ABSENCES[found],
             kind="disk",
             rule="GUARD-2",
-            advice="Nothing was recorded or deleted. Bring the folder back, or run `soul-bridge init AGENT` again.",
+            advice="Nothing was recorded or deleted. Bring the folder back, or run "
+            f"`soul-bridge init {soul.agent}` again.",
         )
 
 

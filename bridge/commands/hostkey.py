@@ -71,7 +71,10 @@ def _refused(
         )
     elif verdict is hosts.Verdict.CHANGED:
         message = f"the host key of {name} has changed: it offers {key.fingerprint}"
-        advice = "Nothing was sent. Ask the host's owner whether that is right, then `soul-bridge accept-host-key`."
+        advice = (
+            "Nothing was sent. Ask the host's owner whether that is right, then "
+            f"`soul-bridge accept-host-key {settings.agent}`."
+        )
     else:
         expected = fingerprint or "the one the host publishes"
         message = f"the host {name} offers the key {key.fingerprint}, expected is {expected}"

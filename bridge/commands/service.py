@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         _system_agent(arguments.agent, places)
     )  # fmt: skip
     settings = config.load(places, agent)
-    made = _service(Systemd(system=system), _site(settings, places, system=system), context, places)
+    made = _service(Systemd(system=system, agent=agent), _site(settings, places, system=system), context, places)
     if arguments.action == "status":
         return _status(made, context)
     if system:
@@ -104,10 +104,14 @@ def _uninstall(arguments: argparse.Namespace, context: Context, places: config.P
     agent = arguments.agent or (known[0] if len(known) == 1 else "")
     if not re.fullmatch("[a-z0-9][a-z0-9-]{0,39}", agent):
         listed = ", ".join(known) or "none"
-        raise Unusable(f"an agent is to be named (configured: {listed})", kind="usage", advice="name the one meant")
+        raise Unusable(
+            f"an agent is to be named (configured: {listed})",
+            kind="usage",
+            advice=f"soul-bridge service uninstall {known[0] if known else 'AGENT'}",
+        )
     if arguments.system:
         _as_root("uninstall", agent)
-    made = _service(Systemd(system=arguments.system), Site(agent, (), ()), context, places)
+    made = _service(Systemd(system=arguments.system, agent=agent), Site(agent, (), ()), context, places)
     removed = made.uninstall()
     left = _left(agent, places)
     words = [f"removed {path}" for path in removed] or [f"{made.site.unit} was not installed"]
@@ -255,7 +259,10 @@ def _open_to(site: Site, settings: config.Settings, places: config.Places) -> No
     """Let the owner read what root configured: the file and the pinned hosts, never the key."""
     path = places.config_file(settings.agent)
     if site.owner is None:
-        raise Unusable(f"there is no soul at {settings.soul}", advice="soul-bridge init, or mount what it lies on")
+        raise Unusable(
+            f"there is no soul at {settings.soul}",
+            advice=f"soul-bridge init {settings.agent}, or mount what it lies on",
+        )
     try:
         group = _group(site.owner[1])
         places.config.chmod(places.config.stat().st_mode & 0o7777 | 0o011)

@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     found += [problem for problem in form.problems(files) if problem.path not in unread]
     found.sort(key=lambda problem: (problem.path, problem.line, problem.rule))
     lines = [readable(f"{_where(problem)}: {problem.message} ({problem.rule})") for problem in found]
-    words = "\n".join(lines) or f"every rule of form holds in {directory} ({len(files)} files)"
+    words = "\n".join(lines) or f"every rule of form holds in {line(str(directory))} ({len(files)} files)"
     context.answer([asdict(problem) for problem in found], words)
     return 1 if found else 0
 
@@ -56,5 +56,5 @@ def _directory(arguments: argparse.Namespace, context: Context) -> Path:
 
 def _checked(directory: Path) -> Path:
     if not directory.is_dir():
-        raise Unusable(f"there is no directory {directory}", kind="usage", advice="soul-bridge validate DIR")
+        raise Unusable(f"there is no directory {line(str(directory))}", kind="usage", advice="soul-bridge validate")
     return directory

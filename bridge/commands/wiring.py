@@ -80,6 +80,12 @@ def lock_of(settings: config.Settings, places: config.Places) -> Lock:
     return Lock(*paths)
 
 
+def begun(settings: config.Settings, places: config.Places) -> bool:
+    """Whether this machine ever carried the soul: its checkout is ours, or was brought to a commit once."""
+    state, private = folders(settings, places)
+    return private.is_dir() or formats.line_of(state / MATERIALISED) is not None
+
+
 def folders(settings: config.Settings, places: config.Places) -> tuple[Path, Path]:
     """Where the program keeps its own files of one soul: the state directory, and our folder in the git directory."""
     return places.state_dir(settings.agent), settings.soul / ".git" / PRIVATE
@@ -212,7 +218,7 @@ def _repo(settings: config.Settings, context: Context, create: bool) -> tuple[Re
     if create and not (settings.soul.is_dir() and os.listdir(settings.soul)):
         # Somebody took the whole folder away and asks for it again: an ordinary join into an empty place.
         return _created(settings.soul), False
-    repairing.refuse_unless_repairable(settings.soul, known, problem)
+    repairing.refuse_unless_repairable(settings.agent, settings.soul, known, problem)
     aside = repairing.set_aside(settings.soul, context.clock.now())
     context.say(f"{problem}; a fresh git directory takes its place" + (f", it is kept at {aside}" if aside else ""))
     return Repo.create(settings.soul), True
