@@ -5,14 +5,18 @@ from __future__ import annotations
 import argparse
 import difflib
 import importlib.util
+import math
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from bridge import __version__
 from bridge.core.errors import Unusable
+from bridge.core.words import readable
 
 PROGRAM = "soul-bridge"
+_SHOWN = 60  # characters of a word that a refusal repeats
 SHELLS = ("bash", "zsh", "fish")
 Adds = Callable[[argparse.ArgumentParser], None]
 
@@ -75,7 +79,9 @@ def _init(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--soul", metavar="DIR", help="where the soul is checked out (default: ~/souls/AGENT.soul)")
     parser.add_argument("--display-name", metavar="N", help="the agent's name as people write it")
     parser.add_argument("--host-key", metavar="FINGERPRINT", help="the host's key, SHA256:…; another one is refused")
-    parser.add_argument("--wait", metavar="SECONDS", type=float, help="keep trying so long until the key is authorised")
+    parser.add_argument(
+        "--wait", metavar="SECONDS", type=_seconds, help="keep trying so long until the key is authorised"
+    )
     parser.add_argument("--offline", action="store_true", help="make the soul without asking the remote")
     parser.add_argument("--take-over", action="store_true", help="be a body that another machine was until now")
     _authorize(parser)
@@ -129,8 +135,18 @@ def _restore(parser: argparse.ArgumentParser) -> None:
 
 def _number(text: str) -> int:
     if not text.isascii() or not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of commits")
-    return int(text)
+        raise argparse.ArgumentTypeError(f"{readable(text, _SHOWN)!r} is no number of commits")
+    return int(text) if len(text) < 19 else sys.maxsize
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{readable(text, _SHOWN)!r} is no number of seconds, 0 or more")
+    return value
 
 
 def _accept_host_key(parser: argparse.ArgumentParser) -> None:
@@ -163,7 +179,7 @@ def _key(parser: argparse.ArgumentParser) -> None:
         },
     )
     below["rotate"].add_argument(
-        "--wait", metavar="SECONDS", type=float, help="keep trying so long until the new key is authorised"
+        "--wait", metavar="SECONDS", type=_seconds, help="keep trying so long until the new key is authorised"
     )
     _authorize(below["rotate"])
 

@@ -375,3 +375,36 @@ def test_where_numbers_and_notices_go_is_saved_and_read_back(places: Places) -> 
             settings = replace(plain, metrics=metrics, notify=notify)
             config.save(places, settings)
             assert config.load(places, "kaoru") == settings == config.load_to_read(places, "kaoru")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"settle: {'9' * 400}s", "settle is 999"),
+        (f"poll: {'9' * 5000}d", "poll is 999"),
+        ("guard: 36501d", "guard is 36501d: at most 36500d can be"),
+        (f"hold_back_over: {'9' * 400}GiB", "at most 1048576GiB can be"),
+        ("hold_back_over: 1048577GiB", "at most 1048576GiB can be"),
+        (f"metrics: {{listen: '127.0.0.1:{'9' * 5000}'}}", "the port is a number from 1 to 65535"),
+    ],
+)
+def test_a_number_that_nothing_can_hold_is_refused_in_one_short_line(places: Places, text: str, said: str) -> None:
+    write(places, LEAST + text + "\n")
+    for load in (config.load, config.load_to_read):
+        with pytest.raises(Unusable) as refused:
+            load(places, "kaoru")
+        assert said in refused.value.message and len(refused.value.message) < 500
+
+
+def test_a_name_that_was_mistyped_is_answered_with_the_soul_that_was_meant(places: Places) -> None:
+    write(places, LEAST)
+    for name, advice in (("koaru", "soul-bridge status kaoru"), ("Kaoru", "soul-bridge status kaoru")):
+        with pytest.raises(Unusable) as refused:
+            config.load(places, name)
+        assert refused.value.advice == advice
+    with pytest.raises(Unusable) as unknown:
+        config.load(places, "mei")
+    assert unknown.value.advice.startswith("soul-bridge init mei --remote ")
+    with pytest.raises(Unusable) as nonsense:
+        config.load(places, "x\ny")
+    assert "\n" not in nonsense.value.message

@@ -12,14 +12,16 @@ import json
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bridge.adapters.config.document import Document, read
 from bridge.adapters.config.places import Places
+from bridge.core import identity
 from bridge.core.errors import SoulError, Unusable
+from bridge.core.words import readable
 
 _LIMIT = 256 * 1024
 _MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -29,7 +31,9 @@ _BYTES = {
 _DURATIONS = ("settle", "poll", "heartbeat", "guard")
 # A pass that waits for nothing would never end.
 _LEAST = {"poll": 0.05, "heartbeat": 1.0}
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+_LONGEST = 36_500 * 86_400.0  # seconds; no time that is that far away can be written
+_LARGEST = 1 << 50  # bytes
+_SHOWN = 60  # characters of a value that a problem repeats
 
 
 @dataclass(frozen=True)
@@ -121,10 +125,11 @@ def load_to_read(places: Places, agent: str) -> Settings:
 
 
 def _content(path: Path, agent: str, places: Places) -> bytes:
-    if not _NAME.fullmatch(agent):
+    if not identity.NAME.fullmatch(agent):
+        right = identity.suggestion(agent)
         raise Unusable(
-            f"{agent!r} cannot be the name of an agent: lower-case letters, digits and -, at most 40",
-            advice="soul-bridge status",
+            f"{readable(agent, _SHOWN)!r} cannot be the name of an agent: lower-case letters, digits and -, at most 40",
+            advice=f"soul-bridge status {right}" if right in agents(places) else "soul-bridge status",
         )
     try:
         with path.open("rb") as file:
@@ -159,14 +164,22 @@ def _schema() -> dict[str, Any]:
 
 
 def _against_schema(document: Document) -> list[tuple[int, int, str]]:
-    from jsonschema import Draft202012Validator
+    from jsonschema import Draft202012Validator, validators
 
-    schema = _schema()
+    validator = validators.extend(Draft202012Validator, {"pattern": _whole})
     return [
         (*place, words)
-        for error in Draft202012Validator(schema).iter_errors(document.value)
+        for error in validator(_schema()).iter_errors(document.value)
         for place, words in _problems_of(error, document)
     ]
+
+
+def _whole(_validator: Any, pattern: str, value: Any, _schema: Any) -> Iterator[Exception]:
+    """The schema's `pattern`, whose `$` is the end of the text: Python's would let a line end follow."""
+    from jsonschema import ValidationError
+
+    if isinstance(value, str) and not re.search(pattern.replace("$", r"\Z"), value):
+        yield ValidationError(f"{value!r} does not match {pattern!r}")
 
 
 def _problems_of(error: Any, document: Document) -> list[tuple[tuple[int, int], str]]:
@@ -187,9 +200,13 @@ def _problems_of(error: Any, document: Document) -> list[tuple[tuple[int, int], 
         expected = {"object": "keys and values", "array": "a list", "string": "one text"}[error.validator_value]
     else:
         expected = error.schema.get("expected", "something")
-    written = f" is {error.instance!r}, which is not right" if isinstance(error.instance, str) else " is not right"
+    written = (
+        f" is {readable(error.instance, _SHOWN)!r}, which is not right"
+        if isinstance(error.instance, str)
+        else " is not right"
+    )
     if isinstance(error.instance, str) and re.fullmatch(r"[0-9]+([.][0-9]+)?", error.instance):
-        written = f" is {error.instance}, a bare number"
+        written = f" is {readable(error.instance, _SHOWN)}, a bare number"
     return [(document.place(path), f"{name}{written}: write {expected}")]
 
 
@@ -216,11 +233,22 @@ def _beyond_schema(document: Document, agent: str, reported: set[tuple[int, int]
             address.parse(given["remote"])
         except SoulError as error:
             found.append((("remote",), f"remote: {error.message} ({error.rule})"))
-    for key in _DURATIONS:
-        with contextlib.suppress(ValueError, KeyError):
-            if seconds(given[key]) < _LEAST.get(key, 0.0):
-                found.append(((key,), f"{key} is {given[key]}: at least {duration(_LEAST[key])} is needed"))
+    found += [((key,), problem) for key, text in given.items() if (problem := _out_of_range(key, text))]
     return [(*document.place(path), words) for path, words in found]
+
+
+def _out_of_range(key: str, text: str) -> str:
+    """What is wrong with a duration or a size that is written well, "" for nothing."""
+    shown = readable(text, _SHOWN)
+    try:
+        if key in _DURATIONS and seconds(text) < _LEAST.get(key, 0.0):
+            return f"{key} is {shown}: at least {duration(_LEAST[key])} is needed"
+        if key == "hold_back_over":
+            octets(text)
+    except ValueError:
+        most = f"{_LONGEST / 86_400:.0f}d" if key in _DURATIONS else size(_LARGEST)
+        return f"{key} is {shown}: at most {most} can be"
+    return ""
 
 
 def _of_metrics(document: Document, places: Places) -> list[tuple[int, int, str]]:
@@ -232,7 +260,9 @@ def _of_metrics(document: Document, places: Places) -> list[tuple[int, int, str]
         try:
             loopback(text)
         except ValueError as error:
-            found.append((*document.place(("metrics", "listen")), f"metrics.listen is {text!r}: {error}"))
+            found.append(
+                (*document.place(("metrics", "listen")), f"metrics.listen is {readable(text, _SHOWN)!r}: {error}")
+            )
     soul, file = document.value.get("soul"), given.get("file")
     if isinstance(soul, str) and isinstance(file, str):
         inside = Path(os.path.normpath(places.expand(file))).is_relative_to(os.path.normpath(places.expand(soul)))
@@ -254,25 +284,31 @@ def loopback(text: str) -> tuple[str, int]:
         raise ValueError(
             "other machines could ask there, and they get nothing but by the key of a body (AUTH-4): write 127.0.0.1"
         )
-    if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
+    if not (re.fullmatch("[0-9]{1,5}", port) and 1 <= int(port) <= 65535):
         raise ValueError("the port is a number from 1 to 65535")
     return str(here), int(port)
 
 
 def seconds(text: str) -> float:
-    """A duration such as "500ms" in seconds. Raises ValueError without a known unit."""
+    """A duration such as "500ms" in seconds. Raises ValueError without a known unit, and beyond a hundred years."""
     found = re.fullmatch(r"([0-9]+(?:[.][0-9]+)?) ?(ms|s|m|h|d)", text)
     if not found:
         raise ValueError(text)
-    return float(found[1]) * _MILLISECONDS[found[2]] / 1000
+    value = float(found[1]) * _MILLISECONDS[found[2]] / 1000
+    if not value <= _LONGEST:
+        raise ValueError(text)
+    return value
 
 
 def octets(text: str) -> int:
-    """A size such as "50MiB" in bytes. Raises ValueError without a known unit."""
+    """A size such as "50MiB" in bytes. Raises ValueError without a known unit, and beyond a pebibyte."""
     found = re.fullmatch(r"([0-9]+(?:[.][0-9]+)?) ?([kKMG]i?B|B)", text)
     if not found or found[2] not in _BYTES:
         raise ValueError(text)
-    return int(float(found[1]) * _BYTES[found[2]])
+    value = float(found[1]) * _BYTES[found[2]]
+    if not value <= _LARGEST:
+        raise ValueError(text)
+    return int(value)
 
 
 def duration(value: float) -> str:
