@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Collection, Iterator
@@ -138,7 +139,10 @@ def make(repository: Path, run: Run) -> Path:
             advice="Use letters, digits, '.', '_', '~' and '-', no segment beginning with '-'.",
         )
     if place.exists():
-        raise Refused(f"{place} is there already", kind="rule", rule="REPO-1", advice="Nothing was changed.")
+        raise Refused(
+            f"{place} is there already", kind="rule", rule="REPO-1", advice=f"Nothing was changed. {_next(place)}"
+        )
+    made = [folder for folder in (place, *place.parents) if not folder.exists()]
     try:
         run(["init", "--quiet", "--bare", "--template=", "--initial-branch=main", str(place)])
         for setting, value in SETTINGS.items():
@@ -146,13 +150,33 @@ def make(repository: Path, run: Run) -> Path:
         place.chmod(0o700)
     except (OSError, subprocess.CalledProcessError) as error:
         said = getattr(error, "stderr", None) or getattr(error, "strerror", None) or "git failed"
+        said = (
+            "the program git was not found on PATH" if isinstance(error, FileNotFoundError) else readable(said).strip()
+        )
         raise Refused(
-            f"{place} cannot be made: {readable(said).strip()}",
+            f"{place} cannot be made: {said}",
             kind="disk",
             rule="REPO-1",
-            advice=f"Nothing was changed. In this user's own folder: soul-bridge host init {place.name}",
+            advice=f"{_unmade(made)} In this user's own folder: soul-bridge host init {place.name}",
         ) from error
     return place
+
+
+def _next(place: Path) -> str:
+    if (place / "HEAD").is_file():
+        return f"To let a body in: soul-bridge host authorize {place} 'ssh-ed25519 …'"
+    return f"See what it is: ls -ld {place}"
+
+
+def _unmade(made: list[Path]) -> str:
+    """Take away what an attempt left, the repository first; says what is there now."""
+    shutil.rmtree(made[0], ignore_errors=True)
+    with contextlib.suppress(OSError):
+        for folder in made[1:]:
+            folder.rmdir()
+    if not os.path.lexists(made[0]):
+        return "Nothing is left of it."
+    return f"What was made of it could not be taken away again: rm -r {made[0]}\n"
 
 
 def _bare(folder: Path) -> list[Path]:
@@ -206,11 +230,15 @@ def _locked(keys: Path) -> Iterator[None]:
         keys.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         directory = os.open(keys.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
-        raise Transient(f"{keys.parent} cannot be written: {error.strerror}", kind="disk") from error
+        raise _unwritable(keys.parent, error) from error
     try:
-        fcntl.flock(directory, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(directory, fcntl.LOCK_EX)
+        except OSError as error:
+            raise _unwritable(keys.parent, error) from error
         yield
-        os.fsync(directory)
+        with contextlib.suppress(OSError):  # what was written is in its place already
+            os.fsync(directory)
     finally:
         os.close(directory)
 
@@ -224,6 +252,13 @@ def _write(keys: Path, lines: list[str]) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, keys)
     except OSError as error:
-        raise Transient(
-            f"{keys} cannot be written: {error.strerror}", kind="disk", advice=f"ls -ld {keys.parent}"
-        ) from error
+        raise _unwritable(keys, error) from error
+
+
+def _unwritable(place: Path, error: OSError) -> Transient:
+    folder = place if place.is_dir() else place.parent
+    return Transient(
+        f"{place} cannot be written: {error.strerror}",
+        kind="disk",
+        advice=f"Nothing was changed. See whose it is: ls -ld {folder}",
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -49,9 +50,23 @@ def _authorize(arguments: argparse.Namespace, keys: Path) -> tuple[object, str]:
 
 def _revoke(arguments: argparse.Namespace, keys: Path) -> tuple[object, str]:
     gone = ownserver.revoke(keys, arguments.key)
+    lines = [f"{grant.fingerprint} {grant.comment} opens {grant.repository} no more" for grant in gone]
+    if len({grant.blob for grant in gone}) > 1:
+        lines.append(
+            f"{len(gone)} keys were called {readable(arguments.key.strip(), 60)!r}, and all are out; a fingerprint "
+            "takes out one of them. To let one in again:"
+        )
+        lines += [f"  {_again(grant)}" for grant in gone]
     return [_row(grant) for grant in gone], "\n".join(
-        f"{grant.fingerprint} {grant.comment} opens {grant.repository} no more" for grant in gone
+        lines
     ) + "\nA connection that is open already lasts ten minutes at most; ending its sshd process ends it now."
+
+
+def _again(grant: ownserver.Grant) -> str:
+    """The command that gives a key its right back."""
+    line = f"{ownserver.TYPE} {grant.blob} {grant.comment}".rstrip()
+    only = "" if grant.write else " --read-only"
+    return f"soul-bridge host authorize {grant.repository} {shlex.quote(line)}{only}"
 
 
 def _list(keys: Path, folders: list[Path]) -> tuple[object, str]:

@@ -1,0 +1,173 @@
+"""An own server, as far as files go: what is made, let in and taken out, and what is said of it (AUTH-3, AUTH-5)."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridge.adapters import config
+from bridge.app import onboarding, ownserver
+from bridge.cli import run as call
+from bridge.core import address
+from bridge.core.errors import Refused, Transient
+
+
+def public(number: int, comment: str = "kaoru.laptop soul-bridge") -> str:
+    blob = b"\0\0\0\x0bssh-ed25519\0\0\0 " + bytes([number]) * 32
+    return f"ssh-ed25519 {base64.b64encode(blob).decode()} {comment}".rstrip()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Path:
+    """The home of the server's user, with one repository."""
+    host(tmp_path, "init", str(tmp_path / "kaoru.soul.git"))
+    return tmp_path
+
+
+def host(home: Path, *words: str) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    places = config.locate({"HOME": str(home), "SOUL_BRIDGE_HOME": str(home / "sb")})
+    return call(["host", *words], places, out, err), out.getvalue(), err.getvalue()
+
+
+def failing(word: str) -> ownserver.Run:
+    """A git that does what it is told, and fails at a command with this word."""
+
+    def run(words: list[str]) -> None:
+        if word in words:
+            raise subprocess.CalledProcessError(128, words, stderr="fatal: could not lock config file\n")
+        subprocess.run(["git", *words], check=True, capture_output=True)
+
+    return run
+
+
+@pytest.mark.parametrize("word", ["init", "config"])
+def test_an_attempt_that_failed_leaves_nothing_and_says_so(tmp_path: Path, word: str) -> None:
+    """REPO-1: half a repository would be "there already" at the next attempt."""
+    place = tmp_path / "srv" / "git" / "kaoru.soul.git"
+    with pytest.raises(Refused) as refused:
+        ownserver.make(place, failing(word))
+    assert "cannot be made: fatal: could not lock config file" in refused.value.message
+    assert refused.value.advice == (
+        "Nothing is left of it. In this user's own folder: soul-bridge host init kaoru.soul.git"
+    )
+    assert os.listdir(tmp_path) == []
+    assert ownserver.make(place, failing("nothing")) == place
+
+
+def test_what_cannot_be_taken_away_again_is_named_with_the_command_that_does(tmp_path: Path) -> None:
+    """REPO-1: and what somebody else put beside it meanwhile is left alone."""
+    place = tmp_path / "git" / "kaoru.soul.git"
+
+    def run(words: list[str]) -> None:
+        place.parent.mkdir()
+        (place.parent / "other").touch()
+        place.symlink_to(tmp_path, target_is_directory=True)  # one that no tree can be removed through
+        raise subprocess.CalledProcessError(128, words, stderr="fatal: no room")
+
+    with pytest.raises(Refused) as refused:
+        ownserver.make(place, run)
+    assert refused.value.advice.startswith(f"What was made of it could not be taken away again: rm -r {place}\n")
+    assert (place.parent / "other").exists()
+
+
+def test_without_git_that_is_what_is_said(tmp_path: Path) -> None:
+    """REPO-1: no word of a missing file."""
+
+    def run(words: list[str]) -> None:
+        raise FileNotFoundError(2, "No such file or directory", "git")
+
+    with pytest.raises(Refused, match="the program git was not found on PATH"):
+        ownserver.make(tmp_path / "kaoru.soul.git", run)
+
+
+def test_a_repository_that_is_there_is_answered_with_the_next_step(server: Path) -> None:
+    """REPO-1."""
+    code, _, err = host(server, "init", str(server / "kaoru.soul.git"))
+    assert code == 3 and f"soul-bridge host authorize {server / 'kaoru.soul.git'}" in err
+
+
+def test_one_key_of_two_is_taken_out_by_its_fingerprint(server: Path) -> None:
+    """AUTH-5: as after `key rotate`, when the new key must stay."""
+    for number in (1, 2):
+        assert host(server, "authorize", str(server / "kaoru.soul.git"), public(number))[0] == 0
+    first, second = ownserver.grants(server / ".ssh" / "authorized_keys")
+    code, out, _ = host(server, "revoke", first.fingerprint)
+    assert code == 0 and first.fingerprint in out and "were called" not in out
+    assert ownserver.grants(server / ".ssh" / "authorized_keys") == [second]
+
+
+def test_a_name_of_two_keys_lists_both_and_how_each_comes_back(server: Path) -> None:
+    """AUTH-5."""
+    lines = [public(1), public(2)]
+    assert host(server, "authorize", str(server / "kaoru.soul.git"), lines[0])[0] == 0
+    assert host(server, "authorize", str(server / "kaoru.soul.git"), lines[1], "--read-only")[0] == 0
+    before = ownserver.grants(server / ".ssh" / "authorized_keys")
+    code, out, _ = host(server, "revoke", "kaoru.laptop")
+    assert code == 0 and "2 keys were called 'kaoru.laptop', and all are out" in out
+    assert all(grant.fingerprint in out for grant in before)
+    place = server / "kaoru.soul.git"
+    assert f"  soul-bridge host authorize {place} '{lines[0]}'\n" in out
+    assert f"  soul-bridge host authorize {place} '{lines[1]}' --read-only\n" in out
+    assert ownserver.grants(server / ".ssh" / "authorized_keys") == []
+
+
+def test_a_folder_that_cannot_be_locked_is_told_with_what_to_look_at(tmp_path: Path) -> None:
+    """AUTH-5."""
+    (tmp_path / ".ssh").write_text("a file where the folder should be")
+    with pytest.raises(Transient) as refused:
+        ownserver.revoke(tmp_path / ".ssh" / "authorized_keys", "kaoru.laptop")
+    assert f"ls -ld {tmp_path}" in refused.value.advice and "Nothing was changed" in refused.value.advice
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("git@my.server:kaoru.soul.git", "kaoru.soul.git"),
+        ("ssh://git@my.server:2222/kaoru.soul.git", "kaoru.soul.git"),
+        ("ssh://git@my.server/~/souls/kaoru.soul.git", "~/souls/kaoru.soul.git"),
+        ("ssh://git@my.server/srv/git/kaoru.soul.git", "/srv/git/kaoru.soul.git"),
+    ],
+)
+def test_what_is_pasted_on_an_own_server_works_as_it_is_typed_there(text: str, named: str) -> None:
+    """AUTH-3: a repository in the home is named from there, whatever form the address has."""
+    shown = onboarding.where_to_paste(address.parse(text), public(1))
+    assert f"soul-bridge host authorize {named} '{public(1)}'" in shown
+
+
+def test_a_rotated_key_is_followed_by_the_command_that_takes_out_the_old_one(tmp_path: Path) -> None:
+    """AUTH-5: by fingerprint, for both have one name."""
+    from bridge.app.host import Host
+    from tests.real.fleet import Fleet
+
+    server = Host(tmp_path / "host").start()
+    try:
+        server.create("kaoru.soul.git")
+        body = Fleet(server, tmp_path, "kaoru.soul.git", within=True).body("laptop")
+        old = body.json("key", "show")["fingerprint"]
+        assert body.run("key", "rotate").code == 4
+        server.authorize("kaoru.soul.git", body.key.with_name("kaoru.laptop.next.pub").read_text())
+        said = body.run("key", "rotate")
+        assert said.code == 0 and f"soul-bridge host revoke {old}" in said.out
+    finally:
+        server.stop()
+
+
+def test_a_key_that_is_gone_names_the_command_of_its_own_agent(tmp_path: Path) -> None:
+    """AUTH-4."""
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "kaoru.yaml").write_text(
+        f"agent: kaoru\nbody: laptop\nsoul: {tmp_path}/kaoru.soul\nremote: git@h.example:me/kaoru.soul.git\n"
+    )
+    out = io.StringIO()
+    places = config.locate({"SOUL_BRIDGE_HOME": str(tmp_path)})
+    assert call(["key", "show", "--json"], places, out, io.StringIO()) == 4
+    error: dict[str, Any] = json.loads(out.getvalue())["error"]
+    assert "`soul-bridge init kaoru`" in error["advice"] and "key rotate" not in error["advice"]
