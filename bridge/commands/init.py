@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import platform
+import shlex
 import uuid
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
@@ -22,6 +23,7 @@ from bridge.commands.context import Context
 from bridge.core import address, bodies, identity
 from bridge.core.errors import Refused, SoulError, Transient, Unusable
 from bridge.core.model import Commit
+from bridge.core.words import line, readable
 
 
 class NothingYet:
@@ -84,23 +86,35 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
 def _settings(arguments: argparse.Namespace, context: Context) -> config.Settings:
     """The settings of this call, or those of an earlier one, which must not say anything else."""
     places, agent = context.places, arguments.agent
+    _refuse_names(arguments)
+    if arguments.remote:
+        _refuse_address(arguments)
     soul = Path(arguments.soul).expanduser().absolute() if arguments.soul else None
-    if places.config_file(agent).exists():
-        settings = config.load(places, agent)
-        given = {"remote": arguments.remote, "body": arguments.body, "soul": soul}
-        other = {name: value for name, value in given.items() if value and str(value) != str(getattr(settings, name))}
-        if other and "body" not in other and not (settings.soul / ".git").exists():
-            # Nothing ever came of the first try: what is said now is what was meant.
-            return _checked(replace(settings, **other), places)
-        if other:
-            name, value = next(iter(other.items()))
-            raise Unusable(
-                f"{agent} is already configured with {name} {getattr(settings, name)}, not {value}",
-                advice=f"Nothing was changed. Leave --{name} out, or change it in {places.config_file(agent)}.",
-            )
-    else:
-        settings = _new_settings(arguments, context, soul)
-    return _checked(settings, places)
+    if not places.config_file(agent).exists():
+        return _checked(_new_settings(arguments, context, soul), places)
+    settings = config.load(places, agent)
+    given = {"remote": arguments.remote, "body": arguments.body, "soul": soul}
+    other = {name: value for name, value in given.items() if value and str(value) != str(getattr(settings, name))}
+    if not other:
+        return _checked(settings, places)
+    gone = not (settings.soul / ".git").exists()
+    if wiring.begun(settings, places) and not (gone and list(other) == ["soul"]):
+        name = next(iter(other))
+        values = str(getattr(settings, name)), line(str(other[name]))
+        raise onboarding.configured_otherwise(agent, name, values, gone, places.config_file(agent))
+    # Nothing ever came of the first try, or its folder is gone: what is said now is what was meant.
+    changed = _checked(replace(settings, **other), places)
+    if settings.key == places.key_file(agent, settings.body):
+        changed = replace(changed, key=places.key_file(agent, changed.body))
+    for name, value in other.items():
+        context.say(f"{name} is {line(str(value))} from now on, not {getattr(settings, name)}")
+    if changed.key != settings.key and settings.key.exists():
+        context.say(
+            f"a key of its own is made for {changed.body}. Nobody needs the one of {settings.body} any more; "
+            f"delete it at the host if it was added there, and here:\n"
+            f"rm {shlex.quote(str(settings.key))} {shlex.quote(f'{settings.key}.pub')}"
+        )
+    return changed
 
 
 def _checked(settings: config.Settings, places: config.Places) -> config.Settings:
@@ -109,24 +123,57 @@ def _checked(settings: config.Settings, places: config.Places) -> config.Setting
     return settings
 
 
+def _refuse_names(arguments: argparse.Namespace) -> None:
+    """Raise Unusable for names that cannot be, with the command that was probably meant."""
+    for word, what, rule in (("agent", "an agent", "FORM-1"), ("body", "a body", "FORM-6")):
+        name = getattr(arguments, word)
+        if name is None or identity.NAME.fullmatch(name):
+            continue
+        given = {each: getattr(arguments, each) for each in ("agent", "body")}
+        names = {each: identity.suggestion(text or "") or text for each, text in given.items()}
+        meant = f"Nothing was written. {_typed(arguments, **names)}"
+        raise Unusable(
+            f"{readable(name, 60)!r} cannot be the name of {what}: "
+            "lower-case letters, digits and -, at most 40, not beginning with -",
+            kind="usage",
+            rule=rule,
+            advice=meant
+            if identity.suggestion(name)
+            else "Nothing was written. Choose another name, such as kaoru or laptop.",
+        )
+
+
+def _refuse_address(arguments: argparse.Namespace) -> None:
+    """Raise Unusable for an address that cannot be, with the command that was probably meant."""
+    try:
+        address.parse(arguments.remote)
+    except Unusable as error:
+        right = address.meant(arguments.remote) or f"git@HOST:OWNER/{arguments.agent}.soul.git"
+        advice = f"Nothing was changed. {_typed(arguments, remote=right)}"
+        raise Unusable(error.message, kind=error.kind, rule=error.rule, advice=advice) from error
+
+
+def _typed(arguments: argparse.Namespace, **other: str | None) -> str:
+    """The command as it was typed, with other words in the place of some."""
+    given = {**vars(arguments), **other}
+    words = ["soul-bridge init", shlex.quote(given["agent"])]
+    for name in ("remote", "body", "soul", "display_name", "host_key"):
+        if given[name]:
+            words.append(f"--{name.replace('_', '-')} {shlex.quote(line(given[name]))}")
+    words += [f"--wait {given['wait']:g}"] if given["wait"] else []
+    words += [f"--{name.replace('_', '-')}" for name in ("offline", "take_over") if given[name]]
+    return " ".join(words) + authorize.words(arguments)
+
+
 def _new_settings(arguments: argparse.Namespace, context: Context, soul: Path | None) -> config.Settings:
     places, agent = context.places, arguments.agent
     if not arguments.remote:
         raise Unusable(
             f"{agent} is not configured yet: --remote is needed",
             kind="usage",
-            advice=f"soul-bridge init {agent} --remote git@HOST:OWNER/{agent}.soul.git",
+            advice=_typed(arguments, remote=f"git@HOST:OWNER/{agent}.soul.git"),
         )
     body = arguments.body or onboarding.body_name(platform.node())
-    for what, name in (("agent", agent), ("body", body)):
-        if not identity.NAME.fullmatch(name):
-            raise Unusable(
-                f"{name!r} cannot be the name of {'an agent' if what == 'agent' else 'a body'}: "
-                "lower-case letters, digits and -, at most 40, not beginning with -",
-                kind="usage",
-                rule="FORM-1" if what == "agent" else "FORM-6",
-                advice="Nothing was written. Choose another name.",
-            )
     place = soul or places.soul_dir(agent)
     return config.Settings(agent, body, place, address.parse(arguments.remote).text, places.key_file(agent, body))
 
@@ -228,6 +275,7 @@ def _connect(soul: Soul, arguments: argparse.Namespace, settings: config.Setting
     if arguments.take_over:
         # The registry says at once on which machine this body is now.
         soul.limits = replace(soul.limits, heartbeat=0.0)
+        namesake.take_over(soul)
     elif soul.seen.recall("remote") is None:
         _refuse_taken_name(soul, settings)
     return requests.settle(soul, False, lambda order: run_pass(soul, order))
@@ -275,7 +323,6 @@ def _asked_daemon(settings: config.Settings, context: Context, offline: bool) ->
         family = Transient if problem["transient"] else Refused
         raise family(problem["message"], kind=problem["kind"], rule=problem["rule"], advice=problem["advice"])
     return True
-        namesake.take_over(soul)
 
 
 def _document(settings: config.Settings, state: str) -> dict[str, Any]:
@@ -290,7 +337,7 @@ def _document(settings: config.Settings, state: str) -> dict[str, Any]:
 
 
 def _words(settings: config.Settings, outcome: dict[str, Any], offline: bool) -> str:
-    lines = [f"{settings.agent} lives in {settings.soul} (body {settings.body}): {outcome['sentence']}"]
+    lines = [f"{settings.agent} lives in {line(str(settings.soul))} (body {settings.body}): {outcome['sentence']}"]
     if offline:
         lines.append(f"The remote was not asked. When it can be: soul-bridge init {settings.agent}")
     lines.append(f"Keep it in sync:  soul-bridge service install {settings.agent}    (or run it: soul-bridge run)")

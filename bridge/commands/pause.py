@@ -23,7 +23,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         told = control.ask(context.places.control_socket(agent), request, _TIMEOUT) is not None
     except SoulError as error:
         told = True
-        context.say(f"{error.message}: the decision is kept and holds from the next pass")
+        context.say(f"{error.message}; the decision is kept and holds from the next pass")
     already = "" if changed else " already"
     if stop:
         words = (
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
             "`soul-bridge sync` still makes one when you ask for it"
         )
     else:
-        daemon = "passes go on" if told else f"no daemon runs: `soul-bridge run {agent}`"
-        words = f"{agent} is{already} not paused: {daemon}" if already else f"{agent} is resumed: {daemon}"
+        daemon = "passes go on" if told else f"no daemon runs here: `soul-bridge run {agent}`"
+        words = f"{agent} was not paused; {daemon}" if already else f"{agent} is resumed; {daemon}"
     context.answer({"agent": agent, "paused": stop, "changed": changed, "daemon": told}, words)
     return 0

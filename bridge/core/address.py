@@ -44,11 +44,11 @@ def parse(text: str) -> Address:
     """The address in a text. Raises Unusable(rule="AUTH-1") with the right form, never with a password, in it."""
     address = _read(text)
     if address is None:
-        right = f"write it as {_meant(text) or FORMS}"
         raise Unusable(
-            f"{_shown(text)} is not the SSH address of a repository for the user git; {right}",
+            f"{_shown(text)} is not the SSH address of a repository for the user git; write it as "
+            f"{meant(text) or FORMS}",
             rule="AUTH-1",
-            advice=f"{right}; a soul is reached with its own deploy key, never with a password or token",
+            advice="A soul is reached with its own deploy key, never with a password or token.",
         )
     return address
 
@@ -62,16 +62,16 @@ def _read(text: str) -> Address | None:
     return Address("git", host.strip("[]").lower(), port, path, text)
 
 
-def _meant(text: str) -> str | None:
-    """The right form of what was probably meant."""
+def meant(text: str) -> str | None:
+    """The right form of what was probably meant by an address that cannot be."""
     found = _MEANT.fullmatch(text.strip())
     scheme = found["scheme"].lower() if found and found["scheme"] else ""
     if not found or scheme == "file" or not (scheme or "." in found["host"] or "@" in text):
         return None
     path = found["path"].removesuffix(".git") + ".git"
     port = f":{found['port']}" if found["port"] else ""
-    meant = f"ssh://git@{found['host']}{port}/{path}" if "ssh" in scheme else f"git@{found['host']}:{path}"
-    return meant if _read(meant) else None
+    right = f"ssh://git@{found['host']}{port}/{path}" if "ssh" in scheme else f"git@{found['host']}:{path}"
+    return right if _read(right) else None
 
 
 def _shown(text: str) -> str:

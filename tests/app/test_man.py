@@ -123,3 +123,10 @@ def test_no_reader_of_manual_pages_has_anything_to_complain_about(tmp_path: Path
         answer = subprocess.run([*words, str(path)], env=environment, capture_output=True, text=True, check=False)
         assert (answer.returncode, answer.stderr) == (0, ""), words
         assert words[0] != "mandoc" or answer.stdout == ""
+
+
+def test_the_readme_names_every_command() -> None:
+    """What it leaves out of the options, the page has (above)."""
+    readme = (ROOT / "README.md").read_text()
+    lone = [words for words, parser in EVERY if "action" not in {action.dest for action in parser._actions}]
+    assert [words for words in lone if f"soul-bridge {words}" not in readme] == []

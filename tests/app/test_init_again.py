@@ -1,0 +1,123 @@
+"""`init` a second time with other words: corrected where nothing came of the first, refused where a soul lives."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bridge.app.host import Host
+from tests.real.fleet import Body, Fleet
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    """A host with two repositories, and no body yet."""
+    host = Host(tmp_path / "host").start()
+    host.create("kaoru.soul.git")
+    host.create("other.soul.git")
+    made = Fleet(host, tmp_path, "kaoru.soul.git", within=True)
+    yield made
+    made.close()
+    host.stop()
+
+
+def stranger(fleet: Fleet) -> Body:
+    """Somebody at the machine, before any key is at the host."""
+    body = fleet.body("laptop", authorized=False, init=False)
+    shutil.rmtree(body.key.parent)
+    return body
+
+
+def trust(fleet: Fleet) -> tuple[str, str]:
+    return "--host-key", fleet.server.fingerprint()
+
+
+def configuration(body: Body) -> str:
+    return (body.home / "config" / "kaoru.yaml").read_text()
+
+
+def typed(body: Body, advice: str, beginning: str) -> None:
+    """Type a line of an advice, as a person does."""
+    line = next(line for line in advice.splitlines() if line.startswith(beginning))
+    first = line.partition(" && ")[0]
+    subprocess.run(["sh", "-c", first], check=True, env=body.env())
+
+
+def test_a_mistyped_body_is_corrected_by_typing_it_right(fleet: Fleet) -> None:
+    """FORM-6: nothing had come of the wrong name but a key, which is told of and left."""
+    body = stranger(fleet)
+    body.json("init", "kaoru", "--remote", body.remote, "--body", "laptp", *trust(fleet), code=4)
+    said = body.run("init", "kaoru", "--body", "laptop")
+    wrong = body.key.with_name("kaoru.laptp")
+    assert said.code == 4 and "body is laptop from now on, not laptp" in said.err
+    assert f"rm {wrong} {wrong}.pub" in said.err and wrong.exists()
+    assert "kaoru.laptop soul-bridge" in said.err, "the new key is what is to be pasted"
+    fleet.server.authorize("kaoru.soul.git", body.public_line())
+    assert body.json("init", "kaoru")["body"] == "laptop"
+    assert [row["body"] for row in body.json("bodies")] == ["laptop"]
+
+
+def test_a_mistyped_remote_is_corrected_and_the_change_is_told(fleet: Fleet) -> None:
+    """AUTH-1."""
+    body = stranger(fleet)
+    wrong = fleet.server.address("koaru.soul.git")
+    body.json("init", "kaoru", "--remote", wrong, "--body", "laptop", *trust(fleet), code=4)
+    said = body.run("init", "kaoru", "--remote", body.remote)
+    assert said.code == 4 and f"remote is {body.remote} from now on, not {wrong}" in said.err
+    assert body.remote in configuration(body)
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_another_remote_is_not_taken_over_where_a_soul_lives_or_lived(fleet: Fleet, gone: bool) -> None:
+    """MERGE-5: nobody could tell any more that it is another agent."""
+    body = fleet.body("laptop")
+    if gone:
+        shutil.rmtree(body.soul)
+    before, other = configuration(body), fleet.server.address("other.soul.git")
+    said = body.run("init", "kaoru", "--remote", other)
+    assert said.code == 2 and f"is already configured with remote {body.remote}, not {other} (MERGE-5)" in said.err
+    assert configuration(body) == before and body.soul.exists() != gone
+    assert ("bring the checkout back first" in said.err) == gone
+    typed(body, said.err, "sed ")
+    assert f"remote: {other}" in configuration(body)
+
+
+def test_a_remote_of_another_agent_is_refused_once_the_checkout_is_back(fleet: Fleet) -> None:
+    """MERGE-5, REPO-4: what the advice leads to is safe."""
+    other = Fleet(fleet.server, fleet.root / "there", "other.soul.git", within=True)
+    other.root.mkdir()
+    other.body("server")
+    body = fleet.body("laptop")
+    fleet.server.authorize("other.soul.git", body.public_line())
+    shutil.rmtree(body.soul)
+    said = body.run("init", "kaoru", "--remote", fleet.server.address("other.soul.git"))
+    assert body.json("init", "kaoru")["state"] == "ready"
+    typed(body, said.err, "sed ")
+    assert body.json("sync", code=3)["error"]["kind"] in ("identity", "rewritten")
+
+
+def test_a_checkout_that_is_gone_may_come_back_in_another_folder(fleet: Fleet, tmp_path: Path) -> None:
+    """GUARD-2."""
+    body = fleet.body("laptop")
+    shutil.rmtree(body.soul)
+    said = body.run("init", "kaoru", "--soul", str(tmp_path / "elsewhere"))
+    assert said.code == 0 and f"soul is {tmp_path / 'elsewhere'} from now on, not {body.soul}" in said.err
+    assert (tmp_path / "elsewhere" / "agent.json").exists()
+
+
+def test_a_body_that_has_published_goes_on_under_another_name_as_the_message_says(fleet: Fleet) -> None:
+    """FORM-6, MERGE-9: a new body with a key of its own; the old name leaves the registry."""
+    body = fleet.body("laptop")
+    said = body.run("init", "kaoru", "--body", "desk")
+    assert said.code == 2 and "is already configured with body laptop, not desk" in said.err
+    typed(body, said.err, "sed ")
+    body.json("init", "kaoru", code=4)
+    body.name = "desk"
+    fleet.server.authorize("kaoru.soul.git", body.public_line())
+    assert body.json("init", "kaoru")["body"] == "desk"
+    body.json("bodies", "forget", "laptop", "--agent", "kaoru")
+    assert [row["body"] for row in body.json("bodies")] == ["desk"]

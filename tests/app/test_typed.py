@@ -1,0 +1,224 @@
+"""What a person reads who mistyped something: what was meant, ready to be typed, and nothing that looks like ours."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import io
+import os
+import re
+import shlex
+import struct
+import termios
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+import pytest
+
+from bridge.adapters import config
+from bridge.app.history import Difference
+from bridge.cli import run as call
+from bridge.commands import conflicts, diff
+from bridge.commands.context import Context
+from bridge.core.errors import Refused
+
+SETTINGS = "agent: {0}\nbody: laptop\nsoul: {1}/souls/{0}.soul\nremote: git@h.example:me/{0}.soul.git\n"
+KEY = f"ssh-ed25519 {'A' * 68} kaoru.laptop soul-bridge"
+
+
+@dataclass(frozen=True)
+class Said:
+    """Exit code and what was said to a person."""
+
+    code: int
+    err: str
+
+    @property
+    def next(self) -> list[str]:
+        """The words of the command that is to be typed next."""
+        found = re.search(r"(soul-bridge .*)$", self.err.split("next: ", 1)[1].splitlines()[0])
+        assert found is not None, self.err
+        return shlex.split(found[1])
+
+
+def say(home: Path, *words: str) -> Said:
+    out, err = io.StringIO(), io.StringIO()
+    code = call(words, config.locate({"SOUL_BRIDGE_HOME": str(home)}), out, err)
+    return Said(code, err.getvalue())
+
+
+def configure(home: Path, agent: str = "kaoru") -> Path:
+    (home / "config").mkdir(exist_ok=True)
+    path = home / "config" / f"{agent}.yaml"
+    path.write_text(SETTINGS.format(agent, home))
+    path.chmod(0o600)
+    return path
+
+
+REMOTE = ("--remote", "git@h.example:me/kaoru.soul.git")
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        (("Kaoru", *REMOTE), ("kaoru", *REMOTE)),
+        (("my laptop", *REMOTE), ("my-laptop", *REMOTE)),
+        (("Kaoru",), ("kaoru",)),
+        (("kaoru", *REMOTE, "--body", "My Laptop"), ("kaoru", *REMOTE, "--body", "my-laptop")),
+        (
+            ("Kaoru", *REMOTE, "--body", "L", "--wait", "60", "--take-over", "--authorize", "github"),
+            ("kaoru", *REMOTE, "--body", "l", "--wait", "60", "--take-over", "--authorize", "github"),
+        ),
+        (("kaoru\n", *REMOTE), ("kaoru", *REMOTE)),
+    ],
+)
+def test_a_name_that_cannot_be_is_answered_with_the_whole_command_that_can(
+    tmp_path: Path, typed: tuple[str, ...], meant: tuple[str, ...]
+) -> None:
+    """FORM-1, FORM-6."""
+    said = say(tmp_path, "init", *typed)
+    assert said.code == 2 and said.next == ["soul-bridge", "init", *meant]
+    assert not (tmp_path / "config").exists() and not (tmp_path / "keys").exists()
+
+
+def test_a_name_of_which_nothing_is_left_is_answered_with_an_example(tmp_path: Path) -> None:
+    """FORM-1."""
+    said = say(tmp_path, "init", "薫", *REMOTE)
+    assert said.code == 2 and "such as kaoru" in said.err
+
+
+def test_an_address_of_another_form_is_answered_with_the_command_and_told_once(tmp_path: Path) -> None:
+    """AUTH-1."""
+    said = say(tmp_path, "init", "kaoru", "--remote", "https://github.com/me/kaoru.soul", "--body", "laptop")
+    right = "git@github.com:me/kaoru.soul.git"
+    assert said.code == 2 and said.next == ["soul-bridge", "init", "kaoru", "--remote", right, "--body", "laptop"]
+    assert said.err.partition("next: ")[0].count(right) == 1
+
+
+@pytest.mark.parametrize("wait", ["nan", "inf", "-inf", "-1", "x", "9" * 400])
+def test_a_wait_that_is_no_time_is_refused(tmp_path: Path, wait: str) -> None:
+    for words in (("init", "kaoru", *REMOTE), ("key", "rotate")):
+        said = say(tmp_path, *words, f"--wait={wait}")
+        assert said.code == 2 and "is no number of seconds, 0 or more" in said.err
+        assert len(said.err) < 300
+
+
+def test_a_number_of_commits_has_no_end(tmp_path: Path) -> None:
+    configure(tmp_path)
+    assert "there is no soul in" in say(tmp_path, "log", "-n", "9" * 5000).err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("init", "ka\nsoul-bridge: done"),
+        ("init", "ka\nsoul-bridge: done", *REMOTE),
+        ("status", "ka\nsoul-bridge: done"),
+        ("nonsense\nsoul-bridge: done",),
+        ("status", "--nonsense=\nsoul-bridge: done"),
+        ("status", "kaoru", "--agent", "x\nsoul-bridge: done"),
+        ("show", "a", "b\nsoul-bridge: done"),
+        ("show", "b\nsoul-bridge: done"),
+        ("validate", "/nowhere\nsoul-bridge: done"),
+        ("conflicts", "--show", "b\nsoul-bridge: done"),
+        ("host", "init", "/nowhere/b\nsoul-bridge: done"),
+        ("host", "authorize", "/nowhere/b\nsoul-bridge: done", KEY),
+        ("host", "list", "x\nsoul-bridge: done"),
+        ("init", "kaoru", "--remote", "https://h/x\nsoul-bridge: done"),
+        ("init", "kaoru", "--remote=ssh://git@127.0.0.1:1/k.git", "--soul=/\nsoul-bridge: done"),
+        ("log", "-n", "b\nsoul-bridge: done"),
+        ("accept-host-key", "--fingerprint", "b\nsoul-bridge: done"),
+    ],
+)
+def test_no_word_that_was_typed_begins_a_line_of_its_own(tmp_path: Path, words: tuple[str, ...]) -> None:
+    configure(tmp_path, "mei")
+    said = say(tmp_path, *words)
+    assert said.code in (2, 3, 5), said.err
+    assert "\nsoul-bridge: done" not in said.err and "\x1b" not in said.err
+
+
+def test_no_path_begins_a_line_of_a_list() -> None:
+    path = "notes/x\nsoul-bridge: done"
+    row = {"id": "3f2a", "at": None, "body": "laptop", "path": path}
+    assert "\nsoul-bridge: done" not in conflicts.told([row], "kaoru")
+    assert "\nsoul-bridge: done" not in diff.words_of([Difference(path, "added", (), (), ())])
+
+
+def test_one_conflict_is_named_in_the_commands_and_several_are_not() -> None:
+    rows = [{"id": id, "at": None, "body": "laptop", "path": "SOUL.md"} for id in ("3f2a", "4b5c")]
+    assert "soul-bridge restore kaoru 3f2a" in conflicts.told(rows[:1], "kaoru")
+    assert "soul-bridge restore kaoru ID" in conflicts.told(rows, "kaoru")
+    assert conflicts.told([], "kaoru") == ""
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        (("sync", "--now"), ("sync", "--agent", "kaoru", "--now")),
+        (("key", "show"), ("key", "--agent", "kaoru", "show")),
+        (("show", "1a2b3c4"), ("show", "--agent", "kaoru", "1a2b3c4")),
+        (("bodies", "forget", "phone"), ("bodies", "--agent", "kaoru", "forget", "phone")),
+        (("consolidate", "--", "dream", "deep"), ("consolidate", "--agent", "kaoru", "--", "dream", "deep")),
+    ],
+)
+def test_a_soul_that_was_not_named_is_named_in_the_command_that_follows(
+    tmp_path: Path, typed: tuple[str, ...], meant: tuple[str, ...]
+) -> None:
+    configure(tmp_path)
+    configure(tmp_path, "mei")
+    said = say(tmp_path, *typed)
+    assert said.code == 2 and said.next == ["soul-bridge", *meant]
+    assert "several souls" not in say(tmp_path, *meant).err, "and it is understood"
+
+
+def test_resuming_is_told_with_one_colon(tmp_path: Path) -> None:
+    configure(tmp_path)
+    out = io.StringIO()
+    for command in ("resume", "pause", "resume"):
+        call([command], config.locate({"SOUL_BRIDGE_HOME": str(tmp_path)}), out, io.StringIO())
+    first, _, last = out.getvalue().splitlines()
+    assert first == "kaoru was not paused; no daemon runs here: `soul-bridge run kaoru`"
+    assert last == "kaoru is resumed; no daemon runs here: `soul-bridge run kaoru`"
+
+
+@contextlib.contextmanager
+def terminal(columns: int) -> Iterator[tuple[int, TextIO]]:
+    """The two ends of a terminal of that width."""
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    with os.fdopen(theirs, "w") as stream:
+        yield ours, stream
+    os.close(ours)
+
+
+REFUSAL = Refused(
+    "the host does not accept this body's key for git@git.example.org:me/kaoru.soul.git with write access",
+    kind="auth",
+    rule="AUTH-3",
+    advice=f"Add the key as a deploy key with write access, and then go on with the same command:\n\n{KEY}\n\n"
+    "Nothing was written yet. Then: soul-bridge init kaoru --remote git@git.example.org:me/kaoru.soul.git",
+)
+
+
+def test_a_terminal_gets_prose_in_its_width_with_commands_and_keys_whole(tmp_path: Path) -> None:
+    places = config.locate({"SOUL_BRIDGE_HOME": str(tmp_path)})
+    with terminal(60) as (ours, stream):
+        Context(places, False, io.StringIO(), stream).fail(REFUSAL)
+        lines = os.read(ours, 100_000).decode().splitlines()
+    whole = [KEY, "soul-bridge init kaoru --remote git@git.example.org:me/kaoru.soul.git"]
+    assert [line.strip() for line in lines if len(line) > 60] == whole
+    assert len(lines) > 8
+
+
+def test_a_script_gets_each_line_whole(tmp_path: Path) -> None:
+    err = io.StringIO()
+    Context(config.locate({"SOUL_BRIDGE_HOME": str(tmp_path)}), False, io.StringIO(), err).fail(REFUSAL)
+    assert err.getvalue() == f"soul-bridge: {REFUSAL.message} (AUTH-3)\nnext: {REFUSAL.advice}\n"
+
+
+def test_a_terminal_that_tells_no_width_gets_each_line_whole(tmp_path: Path) -> None:
+    with terminal(0) as (ours, stream):
+        Context(config.locate({"SOUL_BRIDGE_HOME": str(tmp_path)}), False, io.StringIO(), stream).say("word " * 40)
+        assert len(os.read(ours, 100_000).decode().splitlines()) == 1
