@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bridge.core.errors import Unusable
+from bridge.core.errors import SHORT_OF, Transient, Unusable
 
 # What the supervisor tells one process is not meant for its children, and a git hook's surroundings mislead them.
 _OURS = (
@@ -74,7 +75,8 @@ def start(
 ) -> Child:
     """Start a program in a directory. stdin, stdout: descriptors (-1: ours; a terminal is not given to a stdin).
 
-    A program that cannot be started ends with 126 or 127, as in a shell. Raises Unusable without `/bin/sh`.
+    A program that cannot be started ends with 126 or 127, as in a shell. Raises Unusable without `/bin/sh`,
+    Transient(kind="busy") when the machine has no room for one more.
     """
     actions: list[tuple[int, ...] | tuple[int, int, str, int, int]] = []
     if stdin >= 0:
@@ -90,8 +92,17 @@ def start(
             _SHELL, words, dict(environment), file_actions=actions, setpgroup=0, setsigmask=[], setsigdef=_USUAL
         )
     except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno in (errno.EAGAIN, *SHORT_OF):
+            raise Transient(f"{command[0]} cannot be started now: {error.strerror}", kind="busy") from error
         raise Unusable(f"{command[0]} cannot be started: {error}", kind="config") from error
-    return Child(group)
+    try:
+        return Child(group)
+    except OSError as error:
+        # Nobody could wait for it, or end it.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
+        os.waitpid(group, 0)
+        raise Transient(f"{command[0]} cannot be watched over: {error.strerror}", kind="busy") from error
 
 
 def fed(content: bytes) -> int:

@@ -10,6 +10,7 @@ run in the checkout all the same. Alternates are refused, not ignored: git would
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import resource
 import signal
@@ -209,7 +210,8 @@ def _listener(child: subprocess.Popen[bytes], pipe: IO[bytes] | None, said: list
 def start_git(
     args: Sequence[str], environment: Mapping[str, str], *, cwd: str = "/", stdout: int = -3, stderr: int = -3
 ) -> subprocess.Popen[bytes]:
-    """A running git child with a pipe to its stdin; end it with `end`. Raises Unusable when there is no git."""
+    """A running git child with a pipe to its stdin; end it with `end`. Raises Unusable when there is no git that can
+    be run, Transient(kind="busy") when the machine has no room for one more."""
     try:
         child = subprocess.Popen(
             git_command(args),
@@ -222,6 +224,11 @@ def start_git(
         )
     except FileNotFoundError as error:
         raise errors.Unusable("the program git was not found on PATH", advice="install git") from error
+    except OSError as error:
+        if error.errno in (errno.EAGAIN, *errors.SHORT_OF):
+            raise errors.Transient(f"git cannot be started now: {error.strerror}", kind="busy") from error
+        advice = "see what `command -v git` names; install git"
+        raise errors.Unusable(f"git cannot be started: {error.strerror}", advice=advice) from error
     _bound(child.pid)
     return child
 

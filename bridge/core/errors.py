@@ -14,6 +14,11 @@ Anything else that is raised is a bug.
 
 from __future__ import annotations
 
+import errno
+
+# What the machine has too little of for the moment: no fact about the file that was asked for.
+SHORT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
 # Exit codes: what a script may rely on (README).
 EXIT_CODES = {
     "usage": 2, "config": 2, "rule": 3, "identity": 3, "rewritten": 3, "not-a-soul": 3,

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import os
 import resource
+import time
 from pathlib import Path
 
-from bridge.adapters import child
+import pytest
+
+from bridge.adapters import child, gitenv
+from bridge.core.errors import Transient, Unusable
+from tests import shortage
 
 BEYOND = 1100  # select() knows no descriptor beyond 1023
 
@@ -26,3 +31,25 @@ def test_a_program_is_waited_for_and_ended_beyond_the_thousandth_descriptor(tmp_
         for descriptor in opened:
             os.close(descriptor)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_program_that_cannot_be_watched_over_does_not_run_on(tmp_path: Path) -> None:
+    """Nobody would end it when the lease ends; and it is tried again, for the machine is only short of something."""
+    with shortage.of_descriptors(), pytest.raises(Transient) as caught:
+        child.start(["sh", "-c", "sleep 1; touch late"], tmp_path, child.environment())
+    assert caught.value.kind == "busy"
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+    time.sleep(1.5)
+    assert not (tmp_path / "late").exists()
+
+
+def test_a_git_that_cannot_be_run_is_told_and_one_for_which_there_is_no_room_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with shortage.of_descriptors(), pytest.raises(Transient):
+        gitenv.run_git(["version"], gitenv.clean_environment())
+    (tmp_path / "git").write_text("no program")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Unusable):
+        gitenv.run_git(["version"], gitenv.clean_environment())

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,7 @@ from bridge.adapters import gitenv, seen
 from bridge.adapters.repo import Repo, locks, packs
 from bridge.core import errors
 from bridge.core.model import EXECUTABLE, GITLINK, PLAIN, File, blob_id
+from tests import shortage
 from tests.contract.conftest import Git
 
 MAIN = "refs/heads/main"
@@ -912,3 +913,43 @@ def test_what_was_read_is_not_kept_at_hand_beyond_housekeeping(repo: Repo) -> No
     repo.maintain()
     assert not repo._store._recent and not repo._trees._parsed
     assert [list(repo.files(repo.info(tip).tree)) for tip in tips] == before
+
+
+def test_a_tree_that_was_thrown_away_since_it_was_read_is_stored_again(repo: Repo, soul: Path, git: Git) -> None:
+    """REPO-7: a person's gc takes what no ref reaches; what we still have at hand of it is on no disk any more."""
+    record(repo, {"a": "a"})
+    side = repo.edit("", {"notes/b.md": File(repo.write(b"b"))})
+    repo.flush()
+    assert [path for path, _ in repo.files(side)] == ["notes/b.md"]
+    git(soul, "gc", "-q", "--prune=now")
+    again = repo.edit("", {"notes/b.md": File(repo.write(b"b"))})
+    assert again == side
+    tip = repo.tip(MAIN)
+    commit = repo.commit(again, [tip or ""], "Kaoru (laptop)", "kaoru@laptop.local", "b", 1_700_000_001)
+    repo.move(MAIN, tip, commit)
+    assert git(soul, "fsck", "--strict", "--no-dangling") == ""
+    assert Repo.open(soul).reaches(commit)
+
+
+def test_running_out_of_descriptors_damages_nothing(repo: Repo, soul: Path) -> None:
+    """REPO-7: a git directory that cannot be read for a moment is not to be replaced, nor are its objects gone."""
+    first = record(repo, {"notes/a.md": "a"})
+    tip = record(repo, {"notes/a.md": "b"})
+    blob = blob_id(b"b")
+    asked: list[Callable[[], object]] = [
+        lambda: Repo.open(soul),
+        lambda: repo.tip(MAIN),
+        lambda: repo.refs("refs/"),
+        lambda: repo.state(),
+        lambda: repo.has(blob),
+        lambda: repo.read(blob),
+        lambda: repo.info(tip),
+        lambda: repo.is_ancestor(first, tip),
+        lambda: list(repo.files(repo.info(tip).tree)),
+    ]
+    for ask in asked:
+        repo.maintain()
+        repo.reopen()
+        with shortage.of_descriptors(), pytest.raises(errors.Transient):
+            ask()
+    assert repo.has(blob) and repo.is_ancestor(first, tip)

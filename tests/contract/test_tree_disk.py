@@ -19,6 +19,7 @@ import pytest
 from bridge.adapters.tree import Tree, prepare_process
 from bridge.core.errors import Held, Moved, SoulError, Transient
 from bridge.core.model import Presence, SeenEntry
+from tests import shortage
 from tests.contract.tree_worlds import LIMIT, Crash, RealWorld, ShiftedClock, moved
 
 NOTE = "notes/a.md"
@@ -634,28 +635,24 @@ def test_in_a_mount_namespace(scene: str, tmp_path: Path) -> None:
 
 def test_running_out_of_descriptors_says_nothing_about_any_path(world: RealWorld) -> None:
     """GUARD-6: never a deletion, and not held either: the look is tried again."""
-    import resource
-
     world.write(NOTE, b"x")
     known: dict[str, SeenEntry] = {NOTE: world.seen(NOTE)}
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    taken = []
-    try:
-        while True:
-            taken.append(os.open("/dev/null", os.O_RDONLY))
-            if len(taken) == 1:
-                resource.setrlimit(resource.RLIMIT_NOFILE, (taken[0] + 3, hard))
-    except OSError:
-        os.close(taken.pop())
-    try:
-        for hints in (None, [NOTE]):
-            with pytest.raises((Transient, SoulError)) as refused:
-                world.tree.look(known, hints)
-            assert isinstance(refused.value, Transient)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        for descriptor in taken:
-            os.close(descriptor)
+    for hints in (None, [NOTE]):
+        with shortage.of_descriptors(), pytest.raises(Transient):
+            world.tree.look(known, hints)
+
+
+def test_running_out_of_descriptors_is_no_fact_about_the_checkout_or_a_file(world: RealWorld) -> None:
+    """GUARD-2: neither missing nor another's; and a file that cannot be opened now has not changed."""
+    world.write(NOTE, b"x")
+    world.tree.mark("one")
+    with shortage.of_descriptors(), pytest.raises(Transient):
+        world.tree.presence()
+    with shortage.of_descriptors(), pytest.raises(Transient):
+        world.tree.marked()
+    with shortage.of_descriptors(left=2), pytest.raises(Transient):
+        world.tree.read(NOTE, LIMIT)
+    assert world.tree.read(NOTE, LIMIT).content == b"x" and world.tree.marked() == "one"
 
 
 def test_a_hundred_levels_are_followed_and_no_more(world: RealWorld) -> None:

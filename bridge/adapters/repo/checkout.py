@@ -15,7 +15,7 @@ from bridge.adapters.repo.history import History
 from bridge.adapters.repo.index import Index
 from bridge.adapters.repo.packs import settle
 from bridge.adapters.repo.refs import Refs
-from bridge.adapters.repo.store import Store, damaged, plain
+from bridge.adapters.repo.store import Store, damaged, plain, unreadable
 from bridge.adapters.repo.trees import Trees
 from bridge.core import errors
 from bridge.core.layout import LARGEST_STORED, MAIN
@@ -70,7 +70,7 @@ class Repo:
                     raise damaged(f"{git_dir} has no {name}")
             _refuse_kinds(git_dir)
         except OSError as error:
-            raise damaged(f"{git_dir} cannot be read: {error.strerror}") from error
+            raise unreadable(str(git_dir), error) from error
         repo = cls(git_dir)
         repo._refs.head()
         return repo

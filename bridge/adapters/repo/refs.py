@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bridge.adapters.repo.locks import locked
 from bridge.adapters.repo.packs import settle
-from bridge.adapters.repo.store import damaged, plain
+from bridge.adapters.repo.store import damaged, plain, unreadable
 from bridge.core import errors
 
 _OID = re.compile(rb"[0-9a-f]{40}\Z")
@@ -123,7 +123,7 @@ class Refs:
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
         except OSError as error:
-            raise damaged(f"{ref} cannot be read: {error.strerror}") from error
+            raise unreadable(ref, error) from error
 
     def _packed(self) -> dict[str, str]:
         try:
@@ -131,7 +131,7 @@ class Refs:
         except FileNotFoundError:
             return {}
         except OSError as error:
-            raise damaged(f"packed-refs cannot be read: {error.strerror}") from error
+            raise unreadable("packed-refs", error) from error
         found = {}
         for line in lines:
             if line[:1] in (b"#", b"^", b""):

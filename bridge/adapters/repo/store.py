@@ -57,6 +57,7 @@ class Store:
     def __init__(self, directory: Path) -> None:
         configure()
         self.directory = directory
+        self._looked, self._packs = 0, pygit2.Odb()
         self.new: dict[str, tuple[str, bytes]] = {}
         self._weight = 0
         self._recent: OrderedDict[str, tuple[str, bytes]] = OrderedDict()
@@ -65,16 +66,19 @@ class Store:
 
     def reopen(self) -> None:
         """Look at the packs afresh: after some came or went, deleted ones are let go of."""
-        self._looked = self._pack_time()
-        self._packs = pygit2.Odb()
-        self._packs.add_backend(pygit2.OdbBackendPack(str(self.directory)), 1)
+        looked, fresh = self._pack_time(), pygit2.Odb()
+        try:
+            fresh.add_backend(pygit2.OdbBackendPack(str(self.directory)), 1)
+        except OSError as error:
+            raise unreadable(f"{self.directory}/pack", error) from error
+        self._looked, self._packs = looked, fresh
 
     def add(self, kind: str, content: bytes) -> str:
         """Id of an object, kept in memory unless it is already here and whole. Raises Transient(kind="disk")."""
         oid = name(kind, content)
         if self._pack_time() != self._looked:
             self.reopen()  # what a person's gc took away must not count as stored
-        if oid not in self.new and not self.has(oid):
+        if oid not in self.new and not self._stored(oid):
             self.new[oid] = (kind, content)
             self._weight += len(content)
             if self._weight > _SPILL:
@@ -85,12 +89,16 @@ class Store:
         """Whether the object is here; a loose one only when it is whole."""
         if oid in self.new or oid in self._recent or oid == EMPTY_TREE:
             return True
-        if not _OID.match(oid):
-            return False
+        return _OID.match(oid) is not None and self._stored(oid)
+
+    def _stored(self, oid: str) -> bool:
+        """Whether it is on the disk: what is only at hand from an earlier read may be gone from there."""
         try:
             return self._packs.exists(pygit2.Oid(hex=oid)) or self._loose(oid) is not None
         except (errors.Refused, pygit2.GitError):
             return False
+        except OSError as error:
+            raise unreadable(f"object {oid}", error) from error
 
     def header(self, oid: str) -> tuple[str, int]:
         """Kind and length of an object. Raises Refused(kind="internal") when it is not here or damaged."""
@@ -148,14 +156,14 @@ class Store:
             (self.directory / "pack").mkdir(exist_ok=True)
             return os.stat(self.directory / "pack").st_mtime_ns
         except OSError as error:
-            raise damaged(f"the objects cannot be read: {self.directory}/pack: {error.strerror}") from error
+            raise unreadable(f"{self.directory}/pack", error) from error
 
     def _packed_header(self, oid: str) -> tuple[str, int]:
         """Kind and length of an object of a pack, ("", 0) when no pack can tell."""
         try:
             kind, size = self._packs.read_header(pygit2.Oid(hex=oid))
             return _WORDS[int(kind)], size
-        except (KeyError, pygit2.GitError):
+        except (KeyError, OSError, pygit2.GitError):
             return "", 0
 
     def _packed(self, oid: str) -> tuple[str, bytes] | None:
@@ -166,7 +174,7 @@ class Store:
                 return _WORDS[int(kind)], content
             except KeyError:
                 return None
-            except pygit2.GitError as error:
+            except (OSError, pygit2.GitError) as error:
                 # A pack that was repacked away and is no longer open reads like a damaged one, once.
                 if again:
                     self.reopen()
@@ -182,7 +190,7 @@ class Store:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise damaged(f"object {oid} cannot be read: {error.strerror}") from error
+            raise unreadable(f"object {oid}", error) from error
 
     def forget(self) -> None:
         """Keep nothing at hand any more: what is read again is read from the disk."""
@@ -237,6 +245,16 @@ def _inflate(packed: bytes) -> bytes:
     if not stream.eof or stream.unused_data:
         raise zlib.error("cut short, or longer than its head says")
     return start + rest
+
+
+def unreadable(what: str, error: OSError) -> errors.SoulError:
+    """The error for what is there and cannot be read. A machine that is short of descriptors for a moment says nothing
+    about the disk: nothing may be set aside for that."""
+    words = error.strerror or str(error)
+    # libgit2 passes the system's words on, and not their number.
+    if error.errno in errors.SHORT_OF or any(os.strerror(number) in words for number in errors.SHORT_OF):
+        return errors.Transient(f"{what} cannot be read now: {words}", kind="busy")
+    return damaged(f"{what} cannot be read: {words}")
 
 
 def damaged(message: str) -> errors.Refused:

@@ -14,8 +14,9 @@ import os
 import signal
 import stat
 from collections.abc import Callable
+from pathlib import Path
 
-from bridge.core.errors import Held, Moved, SoulError, Transient
+from bridge.core.errors import SHORT_OF, Held, Moved, SoulError, Transient
 from bridge.core.model import Stamp
 
 NOREPLACE = 1
@@ -33,7 +34,7 @@ _ADVICE = {
     errno.EROFS: "Mount the file system writable again; writing goes on by itself.",
     errno.EIO: "Check the disk (dmesg); writing goes on by itself.",
 }
-_BUSY = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR, errno.ETIMEDOUT)
+_BUSY = (*SHORT_OF, errno.EAGAIN, errno.EINTR, errno.ETIMEDOUT)
 _MOVED = (errno.ENOENT, errno.EEXIST, errno.ESTALE)
 _UNSAFE = {
     errno.ENAMETOOLONG: "its name is too long for this file system",
@@ -67,6 +68,12 @@ def translated(error: OSError, path: str) -> SoulError:
         advice = "Give the user that runs soul-bridge the right to write there; it is tried again by itself."
         return Held(f"{path} is not written: permission denied", rule="GUARD-6", advice=advice)
     return Held(f"{words}", rule="GUARD-6")
+
+
+def refuse_shortage(error: Exception, place: str | Path) -> None:
+    """Raise Transient where the machine, not the place, is why something could not be opened."""
+    if isinstance(error, OSError) and error.errno in SHORT_OF:
+        raise translated(error, str(place)) from error
 
 
 def stamp_of(status: os.stat_result) -> Stamp:

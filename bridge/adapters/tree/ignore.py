@@ -15,8 +15,9 @@ from pathlib import Path
 from pathspec import GitIgnoreSpec
 
 from bridge.adapters.tree.globs import expression
-from bridge.adapters.tree.place import DIRECTORY, FILE, SHORT_OF, parts_of
+from bridge.adapters.tree.place import DIRECTORY, FILE, parts_of
 from bridge.core import layout
+from bridge.core.errors import SHORT_OF
 
 # A .gitignore longer than this is not read: nobody wrote it.
 _LONGEST = 1 << 20

@@ -14,9 +14,9 @@ import stat
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from bridge.adapters.tree.exchange import stamp_of, translated
+from bridge.adapters.tree.exchange import refuse_shortage, stamp_of, translated
 from bridge.adapters.tree.ignore import Ignoring, Levels, ignores
-from bridge.adapters.tree.place import DEEPEST, DIRECTORY, SHORT_OF, is_link_error, kind_of, mounts_below
+from bridge.adapters.tree.place import DEEPEST, DIRECTORY, is_link_error, kind_of, mounts_below
 from bridge.core import layout
 from bridge.core.errors import Moved
 from bridge.core.model import Look, SeenEntry, Stamp
@@ -67,8 +67,7 @@ class Walk:
         try:
             descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
-            if error.errno in SHORT_OF:
-                raise translated(error, str(root)) from error
+            refuse_shortage(error, root)
             raise Moved(f"the checkout {root} cannot be opened: {os.strerror(error.errno or 0)}") from error
         self._device = os.fstat(descriptor).st_dev
         return descriptor
@@ -188,8 +187,7 @@ class Walk:
         return None
 
     def _failed(self, path: str, error: OSError) -> None:
-        if error.errno in SHORT_OF:
-            raise translated(error, path) from error
+        refuse_shortage(error, path)
         if is_link_error(error):
             self.special[path] = ("TREE-6", "something that was replaced while it was looked at")
         elif error.errno in (errno.EACCES, errno.EPERM):

@@ -17,8 +17,6 @@ from bridge.core.errors import Held
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-# Not a fact about one path: nothing may be concluded from it.
-SHORT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 # What Linux takes as a whole path; longer ones could be made here but not be opened by the agent.
 LONGEST = 4095
 # Deeper than any soul; a bound so that a hostile tree cannot use up descriptors.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
 from bridge.adapters.tree import exchange, place
-from bridge.adapters.tree.exchange import stamp_of, translated
+from bridge.adapters.tree.exchange import refuse_shortage, stamp_of, translated
 from bridge.adapters.tree.ignore import Ignoring, ignored
 from bridge.adapters.tree.look import look
 from bridge.adapters.tree.out import Note, Out
@@ -59,10 +59,11 @@ class Tree:
         self._waiting: dict[str, float] = {}
 
     def presence(self) -> Presence:
-        """What stands where the checkout should be (GUARD-2)."""
+        """What stands where the checkout should be (GUARD-2). Raises Transient when descriptors are short."""
         try:
             names = os.listdir(self._root)
-        except OSError:
+        except OSError as error:
+            refuse_shortage(error, self._root)
             return Presence.MISSING
         if not set(names) - {"lost+found"}:
             return Presence.EMPTY  # the bare mount point of a disk that is not there, or a new disk
@@ -100,7 +101,8 @@ class Tree:
         try:
             with open(self._private / "id", encoding="ascii", opener=_unwaiting) as opened:
                 return opened.read(1024).strip()
-        except (OSError, UnicodeDecodeError):
+        except (OSError, UnicodeDecodeError) as error:
+            refuse_shortage(error, self._private)
             return None
 
     def leases(self) -> bool:
@@ -137,6 +139,7 @@ class Tree:
             except PermissionError as error:
                 raise Held(f"{path} cannot be read: permission denied", rule="TREE-6") from error
             except OSError as error:
+                refuse_shortage(error, path)
                 raise Moved(f"{path} is gone or no regular file") from error
             try:
                 return self._reading(way, path, descriptor, limit)
