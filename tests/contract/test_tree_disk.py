@@ -667,3 +667,20 @@ def test_the_clock_of_the_test_moves_forward_only() -> None:
     before = clock.boottime()
     clock.sleep(5)
     assert clock.boottime() - before >= 5
+
+
+def test_a_note_that_the_disk_takes_a_part_of_stops_the_exchange(world: RealWorld) -> None:
+    """GUARD-4: what came out beside half a note would be nobody's, and what is written into it never recorded."""
+    import resource
+
+    world.write(NOTE, b"one")
+    seen = world.seen(NOTE)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        with pytest.raises(SoulError):
+            world.tree.replace(NOTE, seen, b"two", False)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (world.root / NOTE).read_bytes() == b"one"
+    assert world.tree.leftovers() == []

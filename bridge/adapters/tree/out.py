@@ -102,9 +102,7 @@ class Out:
         self._checkpoint("write")
         made = os.open(number, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
         try:
-            rest = memoryview(content)
-            while rest:
-                rest = rest[os.write(made, rest) :]
+            _put(made, content)
         except OSError:
             os.close(made)
             raise
@@ -116,7 +114,7 @@ class Out:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         made = os.open(fresh, flags, 0o600, dir_fd=folder)
         try:
-            os.write(made, note.encoded())
+            _put(made, note.encoded())
             os.fsync(made)
         finally:
             os.close(made)
@@ -204,6 +202,13 @@ class Out:
         age = max(0.0, self._clock.now() - stamp.ctime_ns / 1_000_000_000)
         untold = busy is None and age < UNTOLD
         return Leftover(number, note.path, note.base, note.raw, known[1] != note.raw, bool(busy) or untold, age)
+
+
+def _put(descriptor: int, content: bytes) -> None:
+    """Write all of it: a disk that fills up takes a part first, and says so only to whoever goes on."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
 
 
 def _bytes(folder: int, name: str) -> bytes:
