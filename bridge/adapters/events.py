@@ -81,8 +81,9 @@ class Events:
             size = os.fstat(descriptor).st_size
             if size and size + len(content) > self._largest:
                 self._rotate()
+                fresh = self._opened()  # first: were the old one closed and this failed, it would be closed twice
                 os.close(descriptor)
-                descriptor = self._opened()
+                descriptor = fresh
             elif size and os.pread(descriptor, 1, size - 1) != b"\n":
                 # A crash left half a line: it must not swallow this one.
                 content = b"\n" + content

@@ -87,6 +87,26 @@ def test_old_facts_go_when_there_are_too_many_and_what_stays_is_in_order(path: P
     assert all(file.stat().st_size <= 1000 for file in path.parent.iterdir())
 
 
+def test_a_file_that_cannot_be_begun_anew_costs_no_other_descriptor(path: Path) -> None:
+    """What is closed twice may be another thread's by then."""
+    others: list[int] = []
+
+    class Unlucky(Events):
+        def _opened(self) -> int:
+            if path.exists() or not path.parent.joinpath("events.jsonl.1").exists():
+                return super()._opened()
+            others.append(os.open(os.devnull, os.O_RDONLY))
+            raise OSError
+
+    recorder = Unlucky(path, "kaoru", "laptop", FakeClock(), largest=200)
+    for _ in range(3):
+        recorder.record("pass.finished", sentence="x" * 100)
+    assert others
+    for descriptor in others:
+        os.fstat(descriptor)
+        os.close(descriptor)
+
+
 def test_half_a_line_left_by_a_crash_costs_nothing_but_itself(path: Path) -> None:
     recorder = Events(path, "kaoru", "laptop", FakeClock())
     recorder.record("pass.finished", number=1)
