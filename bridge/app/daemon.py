@@ -103,6 +103,7 @@ class Daemon:
         except BaseException as error:  # noqa: BLE001 - raised again by whoever watches over this thread
             self.failure = error
         finally:
+            self.inbox.close()
             self._watcher.stop()
             self._soul.remote.close()
             self._tell()

@@ -12,7 +12,7 @@ from bridge.core.errors import Transient
 ANSWERED = 900.0  # seconds for the soul's thread to do what a command asks
 
 
-@dataclass
+@dataclass(eq=False)
 class Request:
     """Something a command asks of the daemon; `finish` hands the answer or the error back."""
 
@@ -22,9 +22,10 @@ class Request:
     done: threading.Event = field(default_factory=threading.Event)
 
     def finish(self, answer: dict[str, Any] | None = None, error: BaseException | None = None) -> None:
-        """Wake whoever asked."""
-        self.answer, self.error = answer, error
-        self.done.set()
+        """Wake whoever asked. What it was finished with first holds."""
+        if not self.done.is_set():
+            self.answer, self.error = answer, error
+            self.done.set()
 
     def wait(self) -> dict[str, Any]:
         """The answer. Raises the error it was finished with, Transient(kind="busy") when none comes in time."""
@@ -57,7 +58,8 @@ class Inbox:
         self._paths: set[str] = set()
         self._everything = False
         self._requests: list[Request] = []
-        self._stop = False
+        self._unanswered: set[Request] = set()
+        self._stop = self._closed = False
 
     def hint(self, path: str | None) -> None:
         """Look at a path again, None: at everything."""
@@ -69,18 +71,33 @@ class Inbox:
             self._changed.notify()
 
     def ask(self, words: dict[str, Any]) -> dict[str, Any]:
-        """Have the owner do something and wait for its answer. Raises what it raised."""
+        """Have the owner do something and wait for its answer. Raises what it raised, and Transient(kind="busy") when
+        the owner ended before it came to it."""
         request = Request(words)
         with self._changed:
+            if self._closed:
+                raise _ended()
             self._requests.append(request)
+            self._unanswered.add(request)
             self._changed.notify()
-        return request.wait()
+        try:
+            return request.wait()
+        finally:
+            with self._changed:
+                self._unanswered.discard(request)
 
     def stop(self) -> None:
         """Tell the owner to finish."""
         with self._changed:
             self._stop = True
             self._changed.notify()
+
+    def close(self) -> None:
+        """The owner has ended: whoever still waits for an answer is told, and so is whoever asks from now on."""
+        with self._changed:
+            self._closed = True
+            for request in self._unanswered:
+                request.finish(error=_ended())
 
     def take(self, timeout: float, linger: Callable[[], None] = lambda: None) -> Notes:
         """Everything that waits, after at most `timeout` seconds; `linger` runs once something came, to gather more."""
@@ -98,3 +115,11 @@ class Inbox:
 
     def _waiting(self) -> bool:
         return bool(self._paths or self._everything or self._requests or self._stop)
+
+
+def _ended() -> Transient:
+    return Transient(
+        "the soul's thread ended before it came to this; nothing of it was done",
+        kind="busy",
+        advice="soul-bridge status",
+    )
