@@ -12,7 +12,7 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,8 +20,10 @@ from bridge.core.errors import EXIT_CODES, Refused, SoulError, Transient
 
 REQUEST_LIMIT = 64 * 1024  # bytes of a line
 ANSWER_LIMIT = 16 * 1024 * 1024
-PATIENCE = 5.0  # seconds for a request to arrive and for an answer to be taken
-CONNECTIONS = 16  # at once; one more is told to come again
+PATIENCE = 5.0  # seconds for a request to arrive, and for an answer to be taken
+CONNECTIONS = 16  # that may wait for an answer, and as many that have asked nothing yet
+QUEUE = 64  # that are not let in yet
+PAUSE = 0.05  # seconds before one who found the queue full tries again
 LOOK = 2.0  # seconds between two looks at whether commands still find the socket
 
 _log = logging.getLogger(__name__)
@@ -41,10 +43,18 @@ class Server:
     """Answers on `path` from `start` to `close`; `answer` is called in a thread per request, several at a time.
 
     `answer` may take its time and may raise SoulError; the other end is told. Only the holder of `lock` may start one.
-    `idle` is called every `LOOK` seconds or so while nobody comes; it may not raise.
+    `idle` is called every `LOOK` seconds or so while nobody comes; it may not raise. `prompt`: commands whose answer
+    takes no time, so that it is given however many others wait for theirs.
     """
 
-    def __init__(self, path: Path, answer: Answer, lock: Held, idle: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        answer: Answer,
+        lock: Held,
+        idle: Callable[[], None] = lambda: None,
+        prompt: Collection[str] = (),
+    ) -> None:
         self._path = path
         self._answer = answer
         self._lock = lock
@@ -54,10 +64,13 @@ class Server:
         self._changing = threading.RLock()  # the socket: it is renewed and closed by different threads
         self._slots = threading.BoundedSemaphore(CONNECTIONS)
 
+        self._prompt = prompt
     def start(self) -> None:
         """Begin to answer, in place of a socket that a dead daemon left. Raises Refused(kind="busy"), Transient."""
         if not self._lock.held:
             raise Refused(f"{self._path} belongs to whoever holds the lock", kind="busy", advice="soul-bridge status")
+        self._mute: dict[socket.socket, None] = {}  # who has not asked yet, who came first in front
+        self._counting = threading.Lock()
         with self._changing:
             self._listen()
 
@@ -87,7 +100,7 @@ class Server:
                 listening.bind(name)
             os.chmod(self._path, 0o600)
             found = os.stat(self._path)
-            listening.listen(CONNECTIONS)
+            listening.listen(QUEUE)
             listening.settimeout(LOOK)
         except OSError as error:
             listening.close()
@@ -126,28 +139,27 @@ class Server:
                 # Out of descriptors, most likely: without a pause this would spin.
                 threading.Event().wait(0.2)
                 continue
-            if self._slots.acquire(blocking=False):
-                threading.Thread(target=self._serve, args=(connection,), name="control-answer", daemon=True).start()
-            else:
-                with connection:
-                    connection.settimeout(0.2)
-                    _send(connection, _error(Transient("too many commands are waiting", kind="busy")))
+            self._admit(connection)
+            threading.Thread(target=self._serve, args=(connection,), name="control-answer", daemon=True).start()
+
+    def _admit(self, connection: socket.socket) -> None:
+        """Let another one in, for which whoever has been silent longest has to go: nobody can fill the room."""
+        with self._counting:
+            self._mute[connection] = None
+            if len(self._mute) > CONNECTIONS:
+                silent = next(iter(self._mute))
+                del self._mute[silent]
+                _hush(silent)
 
     def _serve(self, connection: socket.socket) -> None:
-        try:
-            with connection:
-                connection.settimeout(PATIENCE)
-                _send(connection, self._reply(connection))
-        finally:
-            self._slots.release()
+        with connection:
+            _send(connection, self._reply(connection))
 
     def _reply(self, connection: socket.socket) -> dict[str, Any]:
-        if _peer(connection) != os.geteuid():
-            return _error(Refused("only the user that the daemon runs as may talk to it", kind="auth"))
         try:
-            request = json.loads(_line(connection, REQUEST_LIMIT))
-            if not isinstance(request, dict):
-                raise ValueError("an object is expected")
+            if _peer(connection) != os.geteuid():
+                return _error(Refused("only the user that the daemon runs as may talk to it", kind="auth"))
+            request = _request(connection)
         except (OSError, ValueError, RecursionError) as error:
             return _error(Refused(f"this is not a request: {error}", kind="usage"))
         try:
@@ -155,6 +167,20 @@ class Server:
         except SoulError as error:
             return _error(error)
         except Exception as error:  # noqa: BLE001 - a bug: told to the one who asked, kept in the log
+        finally:
+            with self._counting:
+                self._mute.pop(connection, None)
+        if request.get("command") in self._prompt:
+            return self._answered(request)
+        if not self._slots.acquire(blocking=False):
+            message = f"{CONNECTIONS} commands wait for this daemon already; nothing of this one was done"
+            return _error(Transient(message, kind="busy", advice="Ask again in a moment."))
+        try:
+            return self._answered(request)
+        finally:
+            self._slots.release()
+
+    def _answered(self, request: dict[str, Any]) -> dict[str, Any]:
             _log.exception("a request failed")
             return _error(SoulError(f"the daemon failed: {type(error).__name__}: {error}"))
 
@@ -167,8 +193,7 @@ def ask(path: Path, request: dict[str, Any], timeout: float) -> dict[str, Any] |
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(timeout)
         try:
-            with _short(path) as name:
-                connection.connect(name)
+            _connect(connection, path, timeout)
         except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
             return None
         except OSError as error:
@@ -251,5 +276,26 @@ def _error(error: SoulError) -> dict[str, Any]:
 
 
 def _send(connection: socket.socket, answer: dict[str, Any]) -> None:
+def _request(connection: socket.socket) -> dict[str, Any]:
+    """What is asked, within `PATIENCE` seconds in all, however slowly it comes."""
+    connection.settimeout(PATIENCE)
+    watch = threading.Timer(PATIENCE, _hush, (connection,))
+    watch.daemon = True
+    watch.start()
+    try:
+        request = json.loads(_line(connection, REQUEST_LIMIT))
+    finally:
+        watch.cancel()
+    if not isinstance(request, dict):
+        raise ValueError("an object is expected")
+    return request
+
+
+def _hush(connection: socket.socket) -> None:
+    """Hear no more of a visitor, who may still be told why."""
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RD)
+
+
     with contextlib.suppress(OSError):
         connection.sendall(_encoded(answer))

@@ -38,6 +38,7 @@ from bridge.commands.statedir import StateDirectory
 from bridge.core.errors import SoulError, Transient, Unusable
 from bridge.core.instants import iso
 
+PROMPT = ("pause", "resume", "consolidate look")  # requests that the soul's thread is not asked for
 STOPPING = 10.0  # seconds for the last pass
 
 
@@ -242,10 +243,7 @@ def _one(settings: config.Settings, context: Context, outlets: Outlets | None = 
             state.is_paused,
             outlet.ears,
         )
-        socket = places.control_socket(settings.agent)
-        server = control.Server(socket, _answer(inbox, soul), lock, lambda: state.watch(lambda: inbox.hint(None)))
-        server.start()
-        state.server = server
+        server = _server(places.control_socket(settings.agent), inbox, soul, lock, state)
         let_go = _one_after_another(server.close, let_go)
         # After the server: a run that was missed begins at once, and asks this daemon.
         nightly = consolidating.nightly(settings, context) if settings.consolidation and outlets is not None else None
@@ -253,6 +251,17 @@ def _one(settings: config.Settings, context: Context, outlets: Outlets | None = 
         let_go()
         raise
     return Running(opened, daemon, server, beat, outlet, nightly)
+
+
+def _server(path: Path, inbox: Inbox, soul: Soul, lock: Lock, state: StateDirectory) -> control.Server:
+    """What answers commands, begun; while nobody asks, it sees to it that they find it."""
+
+    def idle() -> None:
+        state.watch(lambda: inbox.hint(None))
+
+    state.server = control.Server(path, _answer(inbox, soul), lock, idle, PROMPT)
+    state.server.start()
+    return state.server
 
 
 def _one_after_another(*ends: Callable[[], None]) -> Callable[[], None]:

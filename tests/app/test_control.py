@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -106,17 +107,65 @@ def test_a_silent_visitor_does_not_stay(server: control.Server, path: Path, monk
     assert raw(path, b'{"comm')["error"]["kind"] == "usage"
 
 
-def test_more_visitors_than_seats_are_told_to_come_again(server: control.Server, path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as first:
-        crowd = [first, *(socket.socket(socket.AF_UNIX) for _ in range(control.CONNECTIONS - 1))]
+def test_a_visitor_who_speaks_ever_more_slowly_does_not_stay(
+    server: control.Server, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "PATIENCE", 0.5)
+    with socket.socket(socket.AF_UNIX) as slow:
+        slow.connect(str(path))
+        slow.settimeout(0.1)
+        begun = time.monotonic()
+        said = b""
+        while not said:
+            assert time.monotonic() < begun + 5
+            slow.sendall(b" ")
+            with contextlib.suppress(TimeoutError):
+                said = slow.recv(1000)
+    assert json.loads(said)["error"]["kind"] == "usage"
+
+
+def test_silent_visitors_keep_nobody_out(server: control.Server, path: Path) -> None:
+    """As many as there are, whoever asks is answered, and they are told that they have to go."""
+    crowd = [socket.socket(socket.AF_UNIX) for _ in range(3 * control.CONNECTIONS)]
+    try:
         for one in crowd:
             one.connect(str(path))
-        try:
-            with pytest.raises(Transient, match="too many"):
-                control.ask(path, {"command": "sync"}, 5)
-        finally:
-            for one in crowd:
-                one.close()
+        for word in ("pause", "sync"):
+            assert control.ask(path, {"command": word}, 2)["said"] == word
+        crowd[0].settimeout(2)
+        assert b"not a request" in crowd[0].recv(1000)
+    finally:
+        for one in crowd:
+            one.close()
+
+
+def test_more_commands_than_can_wait_are_told_to_come_again_and_those_that_take_no_time_are_answered(
+    path: Path,
+) -> None:
+    go, heard = threading.Event(), threading.Semaphore(0)
+
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        heard.release()
+        return {"done": request["command"] == "pause" or go.wait(20)}
+
+    server = control.Server(path, answer, Holding(), prompt=("pause",))
+    server.start()
+    waiting = [
+        threading.Thread(target=control.ask, args=(path, {"command": "sync"}, 20)) for _ in range(control.CONNECTIONS)
+    ]
+    try:
+        for one in waiting:
+            one.start()
+        assert all(heard.acquire(timeout=5) for _ in waiting)
+        with pytest.raises(Transient, match="nothing of this one was done") as caught:
+            control.ask(path, {"command": "sync"}, 5)
+        assert caught.value.kind == "busy"
+        assert control.ask(path, {"command": "pause"}, 2) == {"done": True}
+    finally:
+        go.set()
+        for one in waiting:
+            one.join()
+        server.close()
 
 
 def test_only_the_owner_may_use_the_socket(server: control.Server, path: Path) -> None:
