@@ -19,6 +19,11 @@ from typing import Any, Protocol
 from bridge.core.errors import EXIT_CODES, Refused, SoulError, Transient
 
 REQUEST_LIMIT = 64 * 1024  # bytes of a line
+# What shows whether a command was done whose answer never came.
+SHOWS = {
+    "lease": "lease show", "consolidate": "lease show", "restore": "log", "revert": "log", "dismiss": "conflicts",
+    "forget": "bodies",
+}  # fmt: skip
 ANSWER_LIMIT = 16 * 1024 * 1024
 PATIENCE = 5.0  # seconds for a request to arrive, and for an answer to be taken
 CONNECTIONS = 16  # that may wait for an answer, and as many that have asked nothing yet
@@ -59,18 +64,18 @@ class Server:
         self._answer = answer
         self._lock = lock
         self._idle = idle
+        self._prompt = prompt
         self._socket: socket.socket | None = None
         self._identity: tuple[int, int] | None = None
         self._changing = threading.RLock()  # the socket: it is renewed and closed by different threads
         self._slots = threading.BoundedSemaphore(CONNECTIONS)
+        self._mute: dict[socket.socket, None] = {}  # who has not asked yet, who came first in front
+        self._counting = threading.Lock()
 
-        self._prompt = prompt
     def start(self) -> None:
         """Begin to answer, in place of a socket that a dead daemon left. Raises Refused(kind="busy"), Transient."""
         if not self._lock.held:
             raise Refused(f"{self._path} belongs to whoever holds the lock", kind="busy", advice="soul-bridge status")
-        self._mute: dict[socket.socket, None] = {}  # who has not asked yet, who came first in front
-        self._counting = threading.Lock()
         with self._changing:
             self._listen()
 
@@ -162,11 +167,6 @@ class Server:
             request = _request(connection)
         except (OSError, ValueError, RecursionError) as error:
             return _error(Refused(f"this is not a request: {error}", kind="usage"))
-        try:
-            return self._answer(request)
-        except SoulError as error:
-            return _error(error)
-        except Exception as error:  # noqa: BLE001 - a bug: told to the one who asked, kept in the log
         finally:
             with self._counting:
                 self._mute.pop(connection, None)
@@ -181,6 +181,11 @@ class Server:
             self._slots.release()
 
     def _answered(self, request: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return self._answer(request)
+        except SoulError as error:
+            return _error(error)
+        except Exception as error:  # noqa: BLE001 - a bug: told to the one who asked, kept in the log
             _log.exception("a request failed")
             return _error(SoulError(f"the daemon failed: {type(error).__name__}: {error}"))
 
@@ -204,17 +209,33 @@ def ask(path: Path, request: dict[str, Any], timeout: float) -> dict[str, Any] |
                 connection.sendall(_encoded(request))
             answer = json.loads(_line(connection, ANSWER_LIMIT))
         except TimeoutError as error:
-            message = f"the daemon did not answer within {timeout:g} s; what was asked may still be done"
-            raise Transient(message, kind="busy", advice="soul-bridge status") from error
+            raise _doubtful(request, f"the daemon did not answer within {timeout:g} s") from error
         except (OSError, ValueError, RecursionError) as error:
-            raise Transient(
-                f"the daemon's answer was cut off: {error}", kind="busy", advice="soul-bridge status"
-            ) from error
+            raise _doubtful(request, f"the daemon ended before it had answered: {error}") from error
     if not isinstance(answer, dict):
         raise Transient("the daemon's answer is not an object", kind="internal")
     if "error" in answer:
         raise _raised(answer["error"])
     return answer
+
+
+def _connect(connection: socket.socket, path: Path, timeout: float) -> None:
+    """Connect; where others stand in the queue, wait for a place. Raises OSError."""
+    with _short(path) as name:
+        for _ in range(int(timeout / PAUSE)):
+            with contextlib.suppress(BlockingIOError):
+                return connection.connect(name)
+            threading.Event().wait(PAUSE)
+        connection.connect(name)
+
+
+def _doubtful(request: dict[str, Any], what: str) -> Transient:
+    """The error of a command of which nobody knows whether it was done."""
+    words, agent = str(request.get("command")).partition(" ")[0], request.get("agent")
+    named = f" --agent {agent}" if isinstance(agent, str) else ""
+    shows = f"soul-bridge {SHOWS.get(words, 'status')}{named}"
+    advice = f"What was asked may have been done, or may still be: `{shows}` says how it is now; then ask again."
+    return Transient(what, kind="busy", advice=advice)
 
 
 def _raised(error: Any) -> SoulError:
@@ -255,27 +276,6 @@ def _peer(connection: socket.socket) -> int:
     return user
 
 
-def _line(connection: socket.socket, limit: int) -> bytes:
-    received = bytearray()
-    while b"\n" not in received:
-        chunk = connection.recv(65536)
-        if not chunk:
-            raise ConnectionError("it ended before its end of line")
-        received += chunk
-        if len(received) > limit:
-            raise ValueError(f"it is longer than {limit} bytes")
-    return bytes(received[: received.index(b"\n")])
-
-
-def _encoded(value: dict[str, Any]) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode("ascii") + b"\n"
-
-
-def _error(error: SoulError) -> dict[str, Any]:
-    return {"error": error.as_dict()}
-
-
-def _send(connection: socket.socket, answer: dict[str, Any]) -> None:
 def _request(connection: socket.socket) -> dict[str, Any]:
     """What is asked, within `PATIENCE` seconds in all, however slowly it comes."""
     connection.settimeout(PATIENCE)
@@ -297,5 +297,26 @@ def _hush(connection: socket.socket) -> None:
         connection.shutdown(socket.SHUT_RD)
 
 
+def _line(connection: socket.socket, limit: int) -> bytes:
+    received = bytearray()
+    while b"\n" not in received:
+        chunk = connection.recv(65536)
+        if not chunk:
+            raise ConnectionError("it ended before its end of line")
+        received += chunk
+        if len(received) > limit:
+            raise ValueError(f"it is longer than {limit} bytes")
+    return bytes(received[: received.index(b"\n")])
+
+
+def _encoded(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def _error(error: SoulError) -> dict[str, Any]:
+    return {"error": error.as_dict()}
+
+
+def _send(connection: socket.socket, answer: dict[str, Any]) -> None:
     with contextlib.suppress(OSError):
         connection.sendall(_encoded(answer))

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from bridge import cli_parser
 from bridge.adapters import control
 from bridge.core.errors import Refused, SoulError, Transient
 
@@ -270,3 +271,40 @@ def test_an_answer_that_makes_no_sense_is_an_error_not_a_traceback(path: Path, s
         with pytest.raises(SoulError):
             control.ask(path, {"command": "sync"}, 5)
         thread.join()
+
+
+@pytest.mark.parametrize(
+    ("command", "shows"),
+    [
+        ("lease acquire", "soul-bridge lease show --agent kaoru"),
+        ("consolidate end", "soul-bridge lease show --agent kaoru"),
+        ("sync", "soul-bridge status --agent kaoru"),
+        ("pause", "soul-bridge status --agent kaoru"),
+        ("revert", "soul-bridge log --agent kaoru"),
+        ("forget", "soul-bridge bodies --agent kaoru"),
+    ],
+)
+def test_a_daemon_that_dies_over_a_command_leaves_the_command_that_shows_whether_it_was_done(
+    path: Path, command: str, shows: str
+) -> None:
+    """Killed at that instant, it may have done it: nobody is told that nothing was changed."""
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen(1)
+
+        def die() -> None:
+            connection, _ = listening.accept()
+            connection.recv(1000)
+            connection.close()
+
+        thread = threading.Thread(target=die)
+        thread.start()
+        with pytest.raises(Transient, match="ended before it had answered") as caught:
+            control.ask(path, {"command": command, "agent": "kaoru"}, 5)
+        thread.join()
+    assert "may have been done" in caught.value.advice and f"`{shows}`" in caught.value.advice
+
+
+def test_what_shows_is_a_command_that_there_is() -> None:
+    for words in ("status", *control.SHOWS.values()):
+        cli_parser.build().parse_args([*words.split(), "--agent", "kaoru"])
