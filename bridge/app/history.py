@@ -111,8 +111,9 @@ def difference(repo: Repo, path: str, old: File | None, new: File | None) -> Dif
         except Held:
             pass
         else:
-            plus = tuple(entry for entry in came if entry not in set(gone))
-            minus = tuple(entry for entry in gone if entry not in set(came))
+            here, there = set(came), set(gone)
+            plus = tuple(entry for entry in came if entry not in there)
+            minus = tuple(entry for entry in gone if entry not in here)
             lines = tuple(f"- {entry}" for entry in minus) + tuple(f"+ {entry}" for entry in plus)
             return Difference(path, change, plus, minus, lines)
     old_lines, new_lines = before.decode("utf-8", "replace").split("\n"), after.decode("utf-8", "replace").split("\n")

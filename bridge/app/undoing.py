@@ -63,7 +63,8 @@ def _rejoined(repo: Repo, tree: str, lost: conflicts.Conflict, file: File) -> Fi
         back, stands, stood = (entries.read(repo.read(each.oid)) for each in (file, now, won))
     except Held:
         return file
-    missing = [entry for entry in back if entry not in stood]
+    there = set(stood)
+    missing = [entry for entry in back if entry not in there]
     return File(repo.write(entries.write(entries.merge(stood, stands, (*stood, *missing)))), file.mode)
 
 

@@ -305,3 +305,13 @@ def test_history_tells_what_changed_in_words() -> None:
     assert [row["body"] for row in history.fleet(one.repo)] == ["laptop", "phone"]
     with pytest.raises(Refused):
         history.resolve(one.repo, "zz")
+
+
+@pytest.mark.timeout(10)
+def test_a_large_memory_is_compared_in_a_time_in_proportion_to_it() -> None:
+    """MERGE-2: thirty thousand entries, of which one came and one went."""
+    one = fleet().body("laptop")
+    before, after = ("\n§\n".join(map(str, numbers)).encode() for numbers in (range(30_000), range(1, 30_001)))
+    old, new = (File(one.repo.write(content)) for content in (before, after))
+    found = history.difference(one.repo, "memories/MEMORY.md", old, new)
+    assert (found.plus, found.minus) == (("30000",), ("0",))
