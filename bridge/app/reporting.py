@@ -148,12 +148,11 @@ def _problem(life: Life) -> dict[str, Any] | None:
 def _lease(soul: Soul) -> dict[str, Any] | None:
     """Whose the lease in main is, None for one that is over: asked at every report, for that comes with time alone."""
     content = soul.content(soul.repo.entry(soul.tree_of(soul.head()), layout.LEASE))
-    now, ours = soul.clock.boottime(), soul.seen.recall("lease")
-    sighting = soul.sighting
+    now, sighting = soul.clock.boottime(), soul.sighting
     if sighting is None or sighting.content != content:
         sighting = lease.sight(None, content, now)
-    written = ours["content"].encode() if ours else None
-    verdict = lease.decide(sighting, written, int(soul.clock.now() * 1000), now)
+    ours = content if content in leasing.written(soul) else None
+    verdict = lease.decide(sighting, ours, int(soul.clock.now() * 1000), now)
     if isinstance(verdict, lease.Free) or verdict.until is None:
         return None
     mine = isinstance(verdict, lease.Mine)

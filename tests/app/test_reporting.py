@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from bridge.app import leasing
 from bridge.app.life import Life
 from bridge.app.reporting import Reporter
 from bridge.core import lease
+from bridge.core.errors import AnswerLost, Transient
 from tests.app.bodies import fleet
 
 
@@ -22,6 +25,28 @@ def test_the_lease_is_told_as_whoever_asks_for_it_would_be_answered() -> None:
     assert theirs.document(Life(two.soul))["lease"] == {**own, "mine": False}
     world.clock.advance(lease.LASTS + lease.GRACE_MS / 1000 + 1)
     assert theirs.document(Life(two.soul))["lease"] is None
+
+
+def test_a_lease_that_arrived_while_nobody_could_tell_is_told_as_ours() -> None:
+    """LEASE-3: as `lease show` tells it."""
+    world = fleet()
+    one = world.body("laptop")
+    world.settle()
+    push = one.remote.push
+
+    def arrives_and_cuts(expected: str | None, new: str) -> None:
+        push(expected, new)
+        one.remote.unreachable = True
+        raise AnswerLost("the connection was cut before the answer came")
+
+    one.remote.push = arrives_and_cuts  # type: ignore[method-assign]
+    with pytest.raises(Transient):
+        leasing.acquire(one.soul, {})
+    one.remote.push = push  # type: ignore[method-assign]
+    one.remote.heal()
+    one.settle()
+    told = Reporter("/soul", "remote", None, None).document(Life(one.soul))["lease"]
+    assert told == leasing.show(one.soul, {})["lease"] and told["mine"] is True
 
 
 def test_no_lease_is_none() -> None:
