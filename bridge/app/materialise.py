@@ -170,17 +170,13 @@ def _turn(path: str, file: File | None) -> tuple[int, str]:
     """What is ignored is known before anything is removed (TREE-8); removals make room for creations."""
     if file is None:
         return 1, path
-    return (0 if _rules(path) else 2), path
-
-
-def _rules(path: str) -> bool:
-    return path.rpartition("/")[2] == ".gitignore"
+    return (0 if layout.is_rules(path) else 2), path
 
 
 def _has_to_wait(path: str, file: File | None, aside: set[str]) -> bool:
     """Whether something that could not be placed is in the way, or says whether a removal stays on disk."""
     if file is None:
-        return any(path.startswith(other.removesuffix(".gitignore")) for other in aside if _rules(other))
+        return any(path.startswith(other.removesuffix(layout.RULES)) for other in aside if layout.is_rules(other))
     return bool(plan.in_the_way([path], aside))
 
 

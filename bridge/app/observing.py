@@ -59,6 +59,7 @@ def observe(soul: Soul, order: Order, progress: Progress) -> Found:
     _keep_moves_whole(soul, progress, known, found)
     missing = sum(change.stamp is None for change in soul.watching.changes.values())
     _put_back(soul, progress, found)
+    _await_rules(progress, known, found, _coming(soul).union(unseen) - look.special.keys())
     _guard(soul, order, progress, known, found, missing)
     withheld.set_apart(soul, progress, found)
     apart = progress.pending | soul.watching.held.keys() | soul.waiting.keys()
@@ -83,6 +84,26 @@ def _keep_moves_whole(soul: Soul, progress: Progress, known: dict[str, SeenEntry
         if version is not None and path not in known and version.oid in leaving:
             found.leave_out(path)
             progress.pending.add(path)
+
+
+def _await_rules(progress: Progress, known: dict[str, SeenEntry], found: Found, coming: set[str]) -> None:
+    """A new file waits while a `.gitignore` above it is being written, is to be put back or has yet to come: at rest it
+    may name it, and what was recorded once stays in history (TREE-4)."""
+    changing = {path for path in progress.pending | progress.back | coming if layout.is_rules(path)}
+    for path in found.versions.keys() - known.keys() if changing else ():
+        if layout.is_own(path) or layout.is_rules(path):
+            continue
+        if any(path.startswith(each.removesuffix(layout.RULES)) for each in changing):
+            found.leave_out(path)
+            progress.pending.add(path)
+
+
+def _coming(soul: Soul) -> set[str]:
+    """On joining, the `.gitignore` files that stand here otherwise than in main."""
+    if not soul.seen.recall(JOINING):
+        return set()
+    files = soul.repo.files(soul.tree_of(soul.head()))
+    return {path for path, file in files if layout.is_rules(path) and soul.seen_file(path) != file}
 
 
 def leave(soul: Soul, paths: set[str]) -> None:

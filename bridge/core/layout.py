@@ -29,6 +29,7 @@ _OWN_DIRECTORY = re.compile(r"memories|journal(/[^/]+)?|notes(/.*)?|bodies|locks
 
 FIXED = {".soul-spec.json": SOUL_SPEC, ".gitattributes": ATTRIBUTES, ".gitignore": IGNORE}
 README = "README.md"
+RULES = ".gitignore"
 MEMORIES = ("memories/MEMORY.md", "memories/USER.md")
 REQUIRED = (identity.PATH, "SOUL.md", *MEMORIES)
 DIRECTORIES = ("journal", "notes", "bodies")
@@ -125,6 +126,11 @@ def may_hold_own(directory: str) -> bool:
 def is_fixed(path: str) -> bool:
     """Whether the program writes it when missing and never after (TREE-3)."""
     return path in FIXED or path == README
+
+
+def is_rules(path: str) -> bool:
+    """Whether it says which other paths are left out (TREE-4)."""
+    return path.rpartition("/")[2] == RULES
 
 
 def is_required(path: str) -> bool:

@@ -616,3 +616,53 @@ def test_a_fresh_entry_of_another_body_that_a_write_drops_is_listed() -> None:
     assert one.text(MEMORY) == "other\n"
     assert outcome.problem is None
     assert [commit.message for commit in one.repo.log(one.soul.head() or "") if "Lost: " in commit.message] != []
+
+
+def test_while_a_gitignore_is_being_written_nothing_that_it_named_is_recorded() -> None:
+    """TREE-4: it is truncated first and filled then, and what was recorded once stays in history."""
+    world, (one, _) = joined("laptop", "phone")
+    one.write(".gitignore", "secret*\n")
+    one.settle()
+    one.write("secret.txt", "s\n")
+    one.write("notes/secret.md", "# s\n")
+    one.settle()
+    one.write(".gitignore", "")
+    one.run()
+    one.write(".gitignore", "secret*\nother*\n")
+    one.settle()
+    assert "secret.txt" not in one.tracked()
+    assert not any("secret.txt" in commit.message for commit in one.repo.log(one.soul.head() or ""))
+    one.write(".gitignore", "")
+    one.settle()
+    assert "secret.txt" in one.tracked()
+
+
+def test_what_a_gitignore_names_is_not_recorded_while_that_is_put_back() -> None:
+    """TREE-4, GUARD-2: a fixed file that is gone comes back, and meant what it says meanwhile."""
+    world, (one, _) = joined("laptop", "phone")
+    one.write(".gitignore", layout.IGNORE.decode() + "secret*\n")
+    one.settle()
+    one.write("secret.txt", "s\n")
+    one.settle()
+    one.delete(".gitignore")
+    one.settle()
+    assert one.text(".gitignore") == layout.IGNORE.decode() + "secret*\n"
+    assert "secret.txt" not in one.tracked()
+    assert not any("secret.txt" in commit.message for commit in one.repo.log(one.soul.head() or ""))
+
+
+def test_what_the_souls_gitignore_names_is_not_recorded_on_joining_before_it_has_come() -> None:
+    """TREE-4, REPO-6: files that lay there before are looked at with the rules of the soul."""
+    world = fleet()
+    one = world.body("laptop")
+    one.write(".gitignore", layout.IGNORE.decode() + "secret*\n")
+    one.settle()
+    for own in (None, "other*\n"):
+        two = world.body(f"phone-{own is None}".lower())
+        two.write("secret.txt", "s\n")
+        two.write("todo.txt", "t\n")
+        if own is not None:
+            two.write(".gitignore", own)
+        two.settle()
+        assert "todo.txt" in two.tracked() and "secret.txt" not in two.tracked()
+        assert not any("secret.txt" in commit.message for commit in two.repo.log(two.soul.head() or ""))

@@ -442,7 +442,7 @@ FAULTS = (
     Fault(
         "what is removed goes before it is known to be ignored",
         "app/materialise.py",
-        "return (0 if _rules(path) else 2), path",
+        "return (0 if layout.is_rules(path) else 2), path",
         "return 2, path",
         "TREE-8",
         PASS,
