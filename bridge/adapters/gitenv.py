@@ -25,7 +25,9 @@ from typing import IO
 from bridge.core import errors
 from bridge.core.layout import MAIN
 
-MOST_SAID = 16 << 20  # bytes that a child may say on one stream
+MOST_SAID = 16 << 20  # bytes that a child may answer
+MOST_WORDS = 256 << 20  # bytes that it may say beside that: a server's words and its hooks' come through there
+ENDS = 16 << 10  # bytes that are kept of the first and of the last of those words
 LAST_WORDS = 5.0  # seconds for what a child said last to be heard, should one of its own children go on
 MOST_MEMORY = 1 << 30  # bytes of address space that a child may have
 
@@ -91,11 +93,15 @@ _SKELETON_CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a child ended: exit code (negative: the signal), and what it said, at most as much as was asked for."""
+    """How a child ended: exit code (negative: the signal), and what it said, at most as much as was asked for.
+
+    missing: lines of stderr, from its middle, that were not kept.
+    """
 
     code: int
     stdout: bytes
     stderr: bytes
+    missing: int = 0
 
     @property
     def words(self) -> str:
@@ -170,9 +176,9 @@ def run_git(args: Sequence[str], environment: Mapping[str, str], *, deadline: fl
     Raises Transient when it did not end in time or said too much, Unusable when there is no git.
     """
     child = start_git(args, environment, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    said: list[bytearray] = []
+    answer, words = _Ear(MOST_SAID, MOST_SAID), _Ear(MOST_WORDS, ENDS)
     try:
-        listeners = [_listener(child, pipe, said) for pipe in (child.stdout, child.stderr)]
+        listeners = [_listener(child, pipe, ear) for pipe, ear in ((child.stdout, answer), (child.stderr, words))]
         if child.stdin is not None:
             child.stdin.close()
         child.wait(deadline)
@@ -182,23 +188,51 @@ def run_git(args: Sequence[str], environment: Mapping[str, str], *, deadline: fl
         raise errors.Transient(f"git {args[0]} did not end within {deadline:.0f} s", kind="busy") from error
     finally:
         end(child)
-    if any(len(words) > MOST_SAID for words in said):
-        raise errors.Transient(f"git {args[0]} said more than {MOST_SAID} bytes")
-    return Outcome(child.returncode, bytes(said[0]), bytes(said[1]))
+    for ear in (answer, words):
+        if ear.heard > ear.most:
+            raise errors.Transient(f"git {args[0]} said more than {ear.most} bytes")
+    return Outcome(child.returncode, answer.kept, words.kept, words.missing)
 
 
-def _listener(child: subprocess.Popen[bytes], pipe: IO[bytes] | None, said: list[bytearray]) -> threading.Thread:
-    """A thread that hears what a child says on one pipe, and ends the child when that is more than anybody reads: a
-    server's words come through it."""
-    heard = bytearray()
-    said.append(heard)
+class _Ear:
+    """What a child says on one pipe: `most` bytes at most, of which the first and the last `ends` are kept."""
+
+    def __init__(self, most: int, ends: int) -> None:
+        self.most = most
+        self.heard = 0
+        self._missing = 0  # line ends
+        self._ends = ends
+        self._first, self._last = bytearray(), bytearray()
+
+    def take(self, piece: bytes) -> None:
+        """Hear more."""
+        self.heard += len(piece)
+        room = self._ends - len(self._first)
+        self._first += piece[:room]
+        self._last += piece[room:]
+        if len(self._last) > self._ends:
+            self._missing += self._last[: -self._ends].count(b"\n")
+            del self._last[: -self._ends]
+
+    @property
+    def missing(self) -> int:
+        """Lines of which nothing was kept."""
+        return max(0, self._missing - 1)
+
+    @property
+    def kept(self) -> bytes:
+        """What was kept, on lines of their own where something is missing between."""
+        return bytes(self._first + (b"\n" if self.heard > 2 * self._ends else b"") + self._last)
+
+
+def _listener(child: subprocess.Popen[bytes], pipe: IO[bytes] | None, ear: _Ear) -> threading.Thread:
+    """A thread that hears what a child says on one pipe, and ends the child when that is more than anybody reads."""
 
     def listen() -> None:
         with contextlib.suppress(OSError, ValueError):  # closed by `end`
             while pipe is not None and (piece := os.read(pipe.fileno(), 65536)):
-                if len(heard) <= MOST_SAID:
-                    heard.extend(piece)
-                elif child.returncode is None:
+                ear.take(piece)
+                if ear.heard > ear.most and child.returncode is None:
                     os.killpg(child.pid, signal.SIGKILL)
                     return
 

@@ -17,9 +17,10 @@ from bridge.adapters.gitenv import Outcome, run_git, skeleton
 from bridge.core.errors import AnswerLost, HostKeyChanged, Moved, Refused, SoulError, Transient
 from bridge.core.layout import MAIN
 from bridge.core.model import RemoteLook
-from bridge.core.words import advice, may_pass, readable
+from bridge.core.words import advice, may_pass, readable, told
 
 INCOMING = "refs/soul-bridge/incoming"
+ENDS = 4096  # characters of the first and of the last words of a server that are looked through for names
 DOUBTS = 3  # so many times the same push may fail for a reason that could pass by itself
 
 _SETTINGS = (
@@ -159,16 +160,18 @@ class GitSsh:
         return RemoteLook(tip, tuple(sorted(others)))
 
     def _rejection(self, outcome: Outcome, reason: str, expected: str | None, new: str) -> SoulError:
-        said = _said(outcome.words) or reason
+        said = _said(outcome) or reason
         if self._refs().tip != expected:
             return Moved(f"the remote's main moved: {reason}")
         if not may_pass(reason):
-            return Refused(
+            refused = Refused(
                 f"the remote refused the push: {reason}\n{said}".strip(),
                 kind="rejected",
                 rule="REPO-8",
                 advice="Local work is safe. Read the server's words; `soul-bridge status` shows what is held back.",
             )
+            refused.said = f"the remote refused the push: {reason}\n{_ends(outcome.words)}"
+            return refused
         before, times = self._doubts
         self._doubts = (new, times + 1 if before == new else 1)
         if self._doubts[1] >= DOUBTS:
@@ -177,7 +180,7 @@ class GitSsh:
 
     def _failure(self, outcome: Outcome) -> SoulError:
         """What an outcome without an answer means; `message` holds the original words."""
-        words, said = outcome.words, _said(outcome.words)
+        words, said = outcome.words, _said(outcome)
         if _HOST_KEY.search(words):
             remedy = "Nothing was sent. Look at both fingerprints with `soul-bridge accept-host-key`."
             family = HostKeyChanged if _CHANGED.search(words) else Refused
@@ -250,5 +253,9 @@ def _verdict(stdout: bytes) -> tuple[str, str]:
     return "", ""
 
 
-def _said(words: str) -> str:
-    return readable(re.sub(r"\n{2,}", "\n", _BOILERPLATE.sub("", words)))
+def _ends(words: str) -> str:
+    return readable(words if len(words) <= 2 * ENDS else f"{words[:ENDS]}\n{words[-ENDS:]}", 2 * ENDS + 1)
+
+
+def _said(outcome: Outcome) -> str:
+    return told(re.sub(r"\n{2,}", "\n", _BOILERPLATE.sub("", outcome.words)), outcome.missing)

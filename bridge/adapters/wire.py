@@ -9,18 +9,19 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from bridge.core.errors import AnswerLost, Refused, Transient
 from bridge.core.layout import MAIN
-from bridge.core.words import LONGEST, advice, readable
+from bridge.core.words import advice, readable, told
 
 ABSENT = "0" * 40
 AGENT = "agent=soul-bridge"
 FLUSH = b"0000"
 BIGGEST_PACKET = 65520
-MOST_WORDS = 8192  # bytes kept of what a server says beside the protocol
+MOST_WORDS = 8192  # bytes of what a server says in place of the protocol
+ENDS = 1024  # bytes that are kept of the first and of the last things it says beside it
 PIECE = 32 * 1024
 LEAST = 64  # bytes that a packet which brings nothing counts for: small ones cost as much time
 
@@ -49,12 +50,13 @@ class Channel(Protocol):
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What a server may ask of us at most: refs, bytes of an advertisement, bytes of a pack, bytes of everything else
-    that it says (progress, acknowledgements, a report), seconds of silence."""
+    that it says (acknowledgements, a report), bytes of what it and its hooks say about a push, seconds of silence."""
 
     refs: int = 20_000
     advertisement: int = 8 * 1024 * 1024
     pack: int = 4 * 1024 * 1024 * 1024
     words: int = 4 * 1024 * 1024
+    progress: int = 256 * 1024 * 1024
     silence: float = 30.0
 
 
@@ -85,7 +87,8 @@ class Wire:
         self.limits = limits
         self.left = left
         self._held = b""  # what has arrived and was not asked for yet
-        self._said = bytearray()
+        self._said, self._last = bytearray(), bytearray()
+        self._missing: int | None = None  # line ends between these two that were not kept; None: everything was
         self.serving = False  # whether the server began to serve us: from then on, giving up is not refusing
 
     def send(self, content: bytes) -> None:
@@ -133,8 +136,12 @@ class Wire:
             self._bounded(total, most)
             yield piece
 
-    def banded(self, most: int) -> Iterator[bytes]:
-        """Band 1 until the flush packet; band 2 is kept as words, band 3 raises Transient with them."""
+    def banded(self, most: int, talk: int | None = None) -> Iterator[bytes]:
+        """Band 1 until the flush packet; band 2 is kept as words, band 3 raises Transient with them.
+
+        most: bytes of band 1. talk: bytes of everything else, None: as the limits say of words.
+        """
+        talk = self.limits.words if talk is None else talk
         total, beside, begun = 0, 0, False
         while (content := self.packet()) is not None:
             band, piece = content[:1], content[1:]
@@ -143,7 +150,7 @@ class Wire:
             else:
                 beside += max(len(content), LEAST)
             self._bounded(total, most)
-            self._bounded(beside, self.limits.words)
+            self._bounded(beside, talk)
             if band == b"\x01":
                 yield piece
             elif band == b"\x02":
@@ -155,18 +162,32 @@ class Wire:
             begun = begun or band < b"\x04"
 
     def remember(self, words: bytes) -> None:
-        """Keep what the server says beside the protocol, its end when it is long."""
-        self._said += words
-        del self._said[:-MOST_WORDS]
+        """Keep what the server says beside the protocol: its beginning, and its end, where a hook gives its reason."""
+        room = ENDS - len(self._said)
+        self._said += words[:room]
+        self._last += words[room:]
+        if len(self._last) > ENDS:
+            self._missing = (self._missing or 0) + self._last[:-ENDS].count(b"\n")
+            del self._last[:-ENDS]
 
     @property
     def words(self) -> str:
-        """What the server said last beside the protocol, readable: a talkative hook gives its reason at the end."""
-        return readable(bytes(self._said[-LONGEST:]))
+        """What was kept of what the server said beside the protocol, readable."""
+        return readable(self._kept, 2 * ENDS + 1)
+
+    @property
+    def shown(self) -> str:
+        """The same for a person: of many lines, the first and the last."""
+        # The line that the first bytes break off in and the one that the last begin in are among those that are kept.
+        return told(self._kept, max(0, (self._missing or 0) - 1))
+
+    @property
+    def _kept(self) -> bytes:
+        return bytes(self._said + (b"" if self._missing is None else b"\n") + self._last)
 
     def refused(self, words: bytes = b"") -> Refused:
         """The refusal of a server that would not serve us, with its words from wherever they came."""
-        said = readable(words) or self.words or readable(self.channel.stderr(self._patience()))
+        said = told(words) or self.shown or told(self.channel.stderr(self._patience()))
         return Refused(
             said or "the server closed the connection without a word", kind="auth", rule="AUTH-3", advice=advice(said)
         )
@@ -174,7 +195,7 @@ class Wire:
     def gave_up(self, words: bytes) -> Transient:
         """The failure of a server that had begun to serve us, with its words."""
         self.remember(words)
-        return Transient(f"the server gave up: {self.words}", advice=advice(self.words))
+        return Transient(f"the server gave up: {self.shown}", advice=advice(self.words))
 
     def _content(self, size: int) -> bytes:
         content = self._exactly(size - 4)
@@ -272,12 +293,16 @@ def fetch(wire: Wire, said: Advertisement, tip: str, haves: Iterable[str]) -> It
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What receive-pack said about the push of main: nothing but `accepted` is success."""
+    """What receive-pack said about the push of main: nothing but `accepted` is success.
+
+    words: what was kept of the server's words. shown: the same for a person.
+    """
 
     accepted: bool
     unpacked: bool
     reason: str
     words: str
+    shown: str = field(default="", compare=False)
 
 
 def push(wire: Wire, said: Advertisement, old: str | None, new: str, pack: bytes) -> Report:
@@ -298,14 +323,14 @@ def push(wire: Wire, said: Advertisement, old: str | None, new: str, pack: bytes
     try:
         return _report(wire, "side-band-64k" in wanted)
     except (Transient, Refused) as error:  # Refused: more bytes than a report can have
-        said_last = wire.words or readable(wire.channel.stderr(1.0))
+        said_last = wire.shown or told(wire.channel.stderr(1.0))
         raise AnswerLost(f"the push was sent, but no answer came: {said_last or error.message}") from error
 
 
 def _report(wire: Wire, banded: bool) -> Report:
     """Read until main is named, or to the end. The flush packet is not waited for: slow hooks come before it."""
     unpacked, most = "", wire.limits.words
-    for line in _nested(wire.banded(most) if banded else wire.pieces(most)):
+    for line in _nested(wire.banded(most, wire.limits.progress) if banded else wire.pieces(most)):
         word, _, rest = line.decode("utf-8", "replace").rstrip("\n").partition(" ")
         name, _, reason = rest.partition(" ")
         if word == "unpack":
@@ -313,9 +338,9 @@ def _report(wire: Wire, banded: bool) -> Report:
         elif word == "ok" and name == MAIN:
             return Report(True, True, "", wire.words)
         elif word == "ng" and name == MAIN:
-            return Report(False, unpacked == "ok", readable(reason), wire.words)
+            return Report(False, unpacked == "ok", readable(reason), wire.words, wire.shown)
     if unpacked and unpacked != "ok":
-        return Report(False, False, readable(unpacked), wire.words)
+        return Report(False, False, readable(unpacked), wire.words, wire.shown)
     raise Transient("the connection was cut before the server's report")
 
 

@@ -69,7 +69,7 @@ def withhold_from(soul: Soul, progress: Progress, push: Push, refused: Refused) 
     paths = tuple(sorted(changes.keys() - riders.keys()))
     merges = known is not None and any(len(commit.parents) > 1 for commit in soul.repo.log(head, known))
     flat = list(soul.repo.info(head).parents) == ([known] if known else [])
-    refusal = Refusal(paths, refused.message, flat, merges, frozenset(withheld.recall(soul)))
+    refusal = Refusal(paths, refused.whole, flat, merges, frozenset(withheld.recall(soul)))
     trials: list[Trial] = []
     most = withhold.MOST_PUSHES - progress.tries
     while isinstance(step := withhold.decide(refusal, trials, most), withhold.Try):
@@ -81,7 +81,7 @@ def withhold_from(soul: Soul, progress: Progress, push: Push, refused: Refused) 
     soul.seen.remember(REBUILDING, None)
     if step is None:
         raise refused
-    _hold(soul, progress, step, refused.message, trials)
+    _hold(soul, progress, step, refused.whole, trials)
 
 
 def retry(soul: Soul, progress: Progress, push: Push, now: bool) -> None:
@@ -138,14 +138,14 @@ def _first(
     before = soul.tree_of(known)
     tree = soul.repo.edit(before, part)
     if tree == before:
-        return Trial(paths, False, refused.message)
+        return Trial(paths, False, refused.whole)
     time = _time(soul, head, known)
     words, parents = describe(soul, before, part), [known] if known else []
     commit = soul.commit(tree, parents, words, _facts_of(soul, head, known), time)
     if merges and not paths and known is not None:
         # Merge commits may be what the server minds: nothing but the form of what it refused.
         commit = soul.commit(tree, [known, commit], words, None, time)
-    holds = _new_holds(soul, head, known, rest, refused.message, time)
+    holds = _new_holds(soul, head, known, rest, refused.whole, time)
     soul.repo.flush()
     intent = {"from": head, "to": commit, "held": {path: _plain(hold) for path, hold in holds.items()}}
     soul.seen.remember(REBUILDING, intent)
@@ -154,7 +154,7 @@ def _first(
     except Refused as error:
         if error.kind != "rejected":
             raise
-        return Trial(paths, False, error.message)
+        return Trial(paths, False, error.whole)
     _rebuild(soul, intent)
     return Trial(paths, True)
 
@@ -220,7 +220,7 @@ def _offer(soul: Soul, progress: Progress, push: Push, paths: Collection[str]) -
             soul.seen.remember(OFFERING, None)
             if new:
                 keep(soul, commit)
-            return Trial(frozenset(paths), False, error.message)
+            return Trial(frozenset(paths), False, error.whole)
         advance(soul, head, commit)
         progress.recorded += sorted(changes)
         progress.lost += [version.path for version in lost]

@@ -47,6 +47,7 @@ class SoulError(Exception):
     """
 
     kind = "internal"
+    said = ""  # the message with a server's words as far as they were kept, where it shows a part of them
 
     def __init__(self, message: str, *, kind: str = "", rule: str = "", advice: str = "") -> None:
         super().__init__(message)
@@ -59,6 +60,11 @@ class SoulError(Exception):
     def exit_code(self) -> int:
         """The exit code that a command ends with when this error reaches it."""
         return EXIT_CODES[self.kind]
+
+    @property
+    def whole(self) -> str:
+        """The message, with more of a server's words than a person is shown where there are more."""
+        return self.said or self.message
 
     def as_dict(self) -> dict[str, str]:
         """The shape of `{"error": …}` in every `--json` answer."""

@@ -163,6 +163,10 @@ class RealWorld:
     def refuse_pushes(self, on: bool) -> None:
         self.hook("pre-receive", f"echo {HOOK_WORDS} >&2; exit 1" if on else "")
 
+    def talk(self, last: str) -> None:
+        """Refuse pushes with more than 5 MiB of words, these the last."""
+        self.hook("pre-receive", f"seq -f 'line %.0f' 600000 >&2; echo '{last}' >&2; exit 1")
+
     def revoke(self, body: Body) -> None:
         self.server.revoke(REPO, keys.public(self.key(body.name)).line)
         if isinstance(self.server, Sshd):
@@ -692,6 +696,21 @@ def test_a_greeting_instead_of_the_protocol_is_shown_and_not_waited_for(session:
         one.remote.fetch(())
     assert "not available" in caught.value.message
     assert clock.boottime() - begun < 3.0
+
+
+def test_a_hook_that_says_more_than_anybody_reads_refuses_all_the_same(host: Any) -> None:
+    """REPO-8: by either way, with its first and its last words, of which memory holds no more."""
+    one = host.body("one")
+    one.remote.push(None, base := one.commit("base"))
+    bad = one.commit("bad", base)
+    host.talk("a secret in notes/a.md")
+    with pytest.raises(Refused) as caught:
+        one.remote.push(base, bad)
+    assert (caught.value.kind, caught.value.rule) == ("rejected", "REPO-8")
+    assert "a secret in notes/a.md" in caught.value.message and "more lines …" in caught.value.message
+    assert len(caught.value.message.splitlines()) < 25
+    assert "notes/a.md" in caught.value.whole and len(caught.value.whole) < 10_000
+    assert host.tip() == base
 
 
 def test_the_report_is_believed_before_a_slow_hook_ends(session: Any) -> None:

@@ -36,6 +36,30 @@ def test_long_words_are_cut() -> None:
     assert words.readable("x" * 5000) == "x" * words.LONGEST + " …"
 
 
+def test_of_many_lines_a_person_is_shown_the_first_and_the_last_and_how_many_more_there_were() -> None:
+    lines = [f"line {number}" for number in range(100)]
+    shown = words.told("\n".join(lines)).split("\n")
+    assert shown == [*lines[:10], "… and 80 more lines …", *lines[90:]]
+    assert words.told("\n".join(lines[:21])).split("\n")[10] == "… and 1 more line …"
+    assert "… and 85 more lines …" in words.told("\n".join(lines), 5)
+
+
+def test_few_words_are_shown_as_they_are_and_long_lines_are_cut_in_their_middle() -> None:
+    assert words.told(b"no secrets\x1b[1m here\r\nplease\n") == "no secrets\\x1b[1m here\nplease"
+    assert words.told("") == ""
+    for text in ("a" + "x" * 5000 + "z", "a" + "x\n" * 15 + "y" * 5000 + "z", "a\nb\n" + "\x1b" * 5000 + "z"):
+        shown = words.told(text)
+        assert shown.startswith("a") and shown.endswith("z") and "\n…\n" in shown
+        assert len(shown) <= 4 * words.LONGEST + 10 and "\x1b" not in shown
+
+
+@given(st.text(max_size=3000) | st.binary(max_size=3000), st.integers(0, 5))
+def test_no_words_of_a_server_steer_a_terminal_however_they_are_cut(text: str | bytes, missing: int) -> None:
+    shown = words.told(text, missing)
+    assert not [letter for letter in shown if unicodedata.category(letter) in ("Cc", "Cs") and letter != "\n"]
+    assert len(shown.split("\n")) <= words.LINES + 1
+
+
 @pytest.mark.parametrize(
     ("said", "asked"),
     [

@@ -130,13 +130,22 @@ def test_no_declared_encoding_of_a_commit_costs_time_or_fails(repo: Repo, encodi
     assert time.monotonic() - began < 2
 
 
-def test_a_child_that_talks_without_end_is_ended(repo: Repo) -> None:
+def test_a_child_that_talks_without_end_is_ended(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is bounded by either way to the remote: through git and ssh a server's words come as the child's."""
+    monkeypatch.setattr(gitenv, "MOST_WORDS", 64 * MIB)
     for stream in ("", " >&2"):
         began = time.monotonic()
         with pytest.raises(Transient, match="said more than"):
             gitenv.run_git(["-c", f"alias.talk=!yes{stream}", "talk"], gitenv.skeleton(repo.git_dir), deadline=60)
         assert time.monotonic() - began < 20
+
+
+def test_of_a_child_that_says_much_the_first_and_the_last_words_are_kept(repo: Repo) -> None:
+    script = "alias.talk=!seq -f 'line %.0f' 2000000 >&2; echo the last >&2; exit 3"
+    outcome = gitenv.run_git(["-c", script, "talk"], gitenv.skeleton(repo.git_dir), deadline=60)
+    assert outcome.code != 0 and outcome.words.startswith("line 1\n") and "the last" in outcome.words
+    assert len(outcome.stderr) <= 2 * gitenv.ENDS + 1
+    assert outcome.missing + len(outcome.words.splitlines()) >= 2_000_001
 
 
 # --- end to end ------------------------------------------------------------------------------------------------------

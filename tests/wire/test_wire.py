@@ -289,11 +289,11 @@ def test_an_endless_pack_is_refused_at_a_bound() -> None:
     assert said.tip == TWO
 
 
-def test_endless_talk_is_refused_at_a_bound_and_only_its_end_is_kept() -> None:
+def test_endless_talk_is_refused_at_a_bound_and_only_its_ends_are_kept() -> None:
     flood = Wire(Flood(packet(b"\x02" + b"x" * 1000)), lambda: 60.0, Limits(pack=50_000))
     with pytest.raises(Refused):
         list(flood.banded(flood.limits.pack))
-    assert len(flood.words) <= wire.MOST_WORDS
+    assert len(flood.words) <= 2 * wire.ENDS + 1
 
 
 def test_a_server_that_trickles_for_ever_runs_out_of_time() -> None:
@@ -348,6 +348,31 @@ def test_a_refusal_of_main_comes_with_its_reason_and_words() -> None:
     lines = report(b"unpack ok", b"ng " + MAIN.encode() + b" pre-receive hook declined")
     answer, _ = pushed(bands((2, b"no secrets\x1b[1m here\n"), (1, lines)))
     assert answer == wire.Report(False, True, "pre-receive hook declined", "no secrets\\x1b[1m here")
+
+
+TALK = [b"".join(b"line %d\n" % (row * 5000 + at) for at in range(5000)) for row in range(100)]  # more than 5 MiB
+
+
+def test_a_refusal_after_many_words_is_a_refusal_and_shows_the_first_and_the_last_of_them() -> None:
+    """REPO-8: a hook may say more than anybody reads; what it said of the push counts all the same."""
+    lines = report(b"unpack ok", b"ng " + MAIN.encode() + b" pre-receive hook declined")
+    said = [(2, piece) for talk in TALK for piece in (talk[:60_000], talk[60_000:])]
+    assert sum(len(piece) for _, piece in said) > 5 * 1024 * 1024
+    answer, _ = pushed(bands(*said, (2, b"a secret in notes/a.md\n"), (1, lines)))
+    assert answer == wire.Report(False, True, "pre-receive hook declined", answer.words)
+    assert len(answer.words) <= 2 * wire.ENDS + 1
+    assert "line 0\n" in answer.words and answer.words.endswith("line 499999\na secret in notes/a.md")
+    shown = answer.shown.split("\n")
+    assert shown[0] == "line 0" and shown[-1] == "a secret in notes/a.md"
+    assert len(shown) == 21 and "… and 499981 more lines …" in shown
+
+
+def test_a_push_is_accepted_after_many_words_and_lost_after_endless_ones() -> None:
+    said = [(2, talk[:60_000]) for talk in TALK]
+    assert pushed(bands(*said, (1, GOOD)))[0].accepted
+    line = Wire(Line(advertised((ONE, MAIN), capabilities=WRITE) + bands(*said)), lambda: 60.0, Limits(progress=10**6))
+    with pytest.raises(AnswerLost):
+        wire.push(line, wire.advertisement(line), ONE, TWO, b"PACK")
 
 
 def test_a_pack_that_was_not_unpacked_is_told_from_a_refusal() -> None:

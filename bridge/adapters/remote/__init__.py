@@ -133,14 +133,17 @@ class Remote:
 
     def _rejection(self, report: wire.Report, expected: str | None, new: str) -> SoulError:
         """What a refused push means. A lost race and a broken server look alike, so the tip is looked at again."""
-        said = "\n".join(words for words in (report.reason, report.words) if words)
+        said = "\n".join(words for words in (report.reason, report.shown) if words)
         if report.unpacked and not may_pass(report.reason):
-            return Refused(
-                f"the remote refused the push: {said}",
+            begun = "the remote refused the push: "
+            refused = Refused(
+                begun + said,
                 kind="rejected",
                 rule="REPO-8",
                 advice="Local work is safe. Read the server's words; `soul-bridge status` shows what is held back.",
             )
+            refused.said = f"{begun}{report.reason}\n{report.words}"
+            return refused
         with self._served("git-upload-pack", self._patience.look) as (line, seen):
             line.part()
         if seen.tip != expected:

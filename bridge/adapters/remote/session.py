@@ -17,7 +17,7 @@ from typing import Protocol
 
 from bridge.adapters.remote.lean import paramiko
 from bridge.core.errors import HostKeyChanged, Refused, Transient
-from bridge.core.words import advice, readable
+from bridge.core.words import advice, readable, told
 
 PIECE = 32 * 1024
 MOST_WORDS = 8192  # bytes of a server's last words
@@ -301,7 +301,7 @@ def _translated(host: str) -> Iterator[None]:
 
 
 def _unauthorised(transport: paramiko.Transport, reason: str) -> Refused:
-    words = "\n".join(said for said in (readable(reason).rstrip("."), readable(transport.get_banner() or b"")) if said)
+    words = "\n".join(said for said in (readable(reason).rstrip("."), told(transport.get_banner() or b"")) if said)
     return Refused(
         f"the server does not accept this body's key: {words}",
         kind="auth",
