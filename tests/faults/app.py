@@ -771,7 +771,7 @@ FAULTS = (
     Fault(
         "a part that the server refused counts as accepted",
         "app/withholding.py",
-        "        return Trial(paths, False, error.message)\n    _rebuild(soul, intent)\n",
+        "        return Trial(paths, False, error.whole)\n    _rebuild(soul, intent)\n",
         "    _rebuild(soul, intent)\n",
         "REPO-8",
         WITHHOLDING,
