@@ -248,7 +248,7 @@ def _verdict(stdout: bytes) -> tuple[str, str]:
         flag, _, rest = line.partition("\t")
         if len(flag) == 1 and "\t" in rest:
             summary = rest.partition("\t")[2]
-            found = re.search(r"\(([^()]*)\)\s*$", summary)
+            found = re.search(r"\(([^()]*)\)\s*\Z", summary)
             return flag, readable(found[1] if found else summary)
     return "", ""
 

@@ -44,7 +44,7 @@ _COMMAND = re.compile(
     r"journalctl|loginctl|machinectl) [^ ,;:.]|(?:ls|ss) -|git (?:-|rm|config|commit|init|log|clone)|ssh-ed25519 |"
     r"restrict,)"
 )
-_WHOLE = re.compile(r"\s*(?:[\[{]|[/~]\S*$)")
+_WHOLE = re.compile(r"\s*(?:[\[{]|[/~]\S*\Z)")
 _ATOM = re.compile(r"""(?:`[^`]*`|"[^"]*"|(?<![^\s(])'[^']*'|\S)+""")
 
 DEFAULT_ADVICE = "Run `soul-bridge doctor` to see what the remote allows; local work is safe and goes on."

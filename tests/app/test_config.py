@@ -137,6 +137,29 @@ def test_a_wrong_line_is_told_where_it_stands(places: Places, line: str, words: 
     assert [text for text in told if text.startswith(("5:", "6:")) and words in text], told
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("body", "laptop"),
+        ("settle", "1s"),
+        ("hold_back_over", "1MiB"),
+        ("metrics: {file", "/m/soul.prom"),
+        ("consolidation: {command: [x], schedule", "0 4 * * *"),
+    ],
+)
+def test_a_line_end_behind_a_value_makes_it_another_value(places: Places, key: str, value: str) -> None:
+    """It would be a part of every path, address and argument that the value goes into."""
+    kept = "".join(line + "\n" for line in LEAST.splitlines() if line.partition(":")[0] != key)
+    closing = "}" if "{" in key else ""
+    write(places, f'{kept}{key}: "{value}"{closing}\n')
+    config.load(places, "kaoru")
+    name = key.partition(":")[0]
+    assert any(
+        name in told and "which is not right" in told
+        for told in problems(places, f'{kept}{key}: "{value}\\n"{closing}\n')
+    )
+
+
 def test_a_value_is_the_text_that_was_written_whatever_yaml_makes_of_it(places: Places) -> None:
     body = LEAST.replace("body: laptop", "body: 012")
     write(places, body + "hooks: {synced: [say, no, on, 1e3, 0x1F, ~, 12:30:45, 2026-01-01]}\n")

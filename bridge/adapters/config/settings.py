@@ -166,7 +166,8 @@ def _schema() -> dict[str, Any]:
 def _against_schema(document: Document) -> list[tuple[int, int, str]]:
     from jsonschema import Draft202012Validator, validators
 
-    validator = validators.extend(Draft202012Validator, {"pattern": _whole})
+    extend: Any = validators.extend  # it has no types
+    validator = extend(Draft202012Validator, {"pattern": _whole})
     return [
         (*place, words)
         for error in validator(_schema()).iter_errors(document.value)
@@ -178,7 +179,8 @@ def _whole(_validator: Any, pattern: str, value: Any, _schema: Any) -> Iterator[
     """The schema's `pattern`, whose `$` is the end of the text: Python's would let a line end follow."""
     from jsonschema import ValidationError
 
-    if isinstance(value, str) and not re.search(pattern.replace("$", r"\Z"), value):
+    ended = pattern.replace("$", r"\Z")
+    if isinstance(value, str) and not re.search(ended, value):
         yield ValidationError(f"{value!r} does not match {pattern!r}")
 
 
