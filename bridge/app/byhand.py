@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from bridge.app import withheld
+from bridge.app import arrivals, withheld
 from bridge.app.joining import NOBODY, REMOTE
 from bridge.app.observing import WAITS, leave
 from bridge.app.recording import Local, commit
@@ -49,6 +49,7 @@ def _settle(soul: Soul, progress: Progress, before: str, made: int, changes: Cha
             entry.file if entry is not None else None,
             path in untouched,
             entry is not None and entry.stamp.ctime_ns / 1e9 + plan.RACY >= made,
+            partial(_read, soul, path, entry, path in untouched, committed),
             partial(soul.tree.ignored, path),
             partial(soul.repo.ever, before, path, committed.oid if committed is not None else ""),
         )
@@ -59,6 +60,13 @@ def _settle(soul: Soul, progress: Progress, before: str, made: int, changes: Cha
         commit(soul, progress, Local(triples, theirs=before))
     written = known.keys() - untouched - look.special.keys() - holds.keys()
     _was_on_disk(soul, {path: changes[path][1] for path in written})
+
+
+def _read(soul: Soul, path: str, entry: SeenEntry | None, untouched: bool, committed: File | None) -> File | None:
+    """What whoever wrote what was committed had read of the file at the most (MERGE-12)."""
+    if entry is None or untouched:
+        return entry.file if entry is not None else None
+    return arrivals.base_of(soul, path, entry.file, committed)
 
 
 def _below(soul: Soul, before: str, tip: str) -> tuple[str, int]:

@@ -113,7 +113,8 @@ class ByHand:
 
     had, committed: what main had and what it got. seen: what was last seen of the working file. untouched: that is
     still there, by its stamp. ours_since: we wrote it after the first of the commits, or shortly before. Asked only
-    where it matters: ignored, whether a `.gitignore` names it; stood, whether what was committed stood there before.
+    where it matters: read, what its writer had read at the most (MERGE-12); ignored, whether a `.gitignore` names it;
+    stood, whether what was committed stood there before.
     """
 
     had: File | None
@@ -121,6 +122,7 @@ class ByHand:
     seen: File | None
     untouched: bool
     ours_since: bool
+    read: Callable[[], File | None]
     ignored: Callable[[], bool]
     stood: Callable[[], bool]
 
@@ -133,10 +135,9 @@ def taken_out(change: ByHand) -> Triple | None:
     had, committed = change.had, change.committed
     if had is None:
         return None
-    if change.seen != had:
-        return Triple(change.seen, committed, had)
-    if not change.untouched:
-        return None
+    if change.seen != had or not change.untouched:
+        read = change.read()
+        return Triple(read, committed, had) if read != had else None
     if committed is None:
         # It left git's index only; a file that is there is recorded, unless it is ignored.
         return None if change.ignored() else Triple(None, None, had)

@@ -260,6 +260,23 @@ def test_a_second_commit_by_hand_before_the_first_was_settled_is_settled_with_it
     assert one.text(memory) == two.text(memory) == "a\n§\nfrom the phone\n"
 
 
+def test_a_commit_by_hand_of_a_stale_copy_deletes_nothing_that_its_writer_had_not_read() -> None:
+    """MERGE-12, REPO-7: it is a local write like any other, whoever commits it."""
+    world, (one, two) = grown("laptop", "phone")
+    memory = "memories/MEMORY.md"
+    one.write(memory, "a\n§\nb\n")
+    world.settle()
+    two.write(memory, "a\n§\nb\n§\nfrom the phone\n")
+    two.settle()
+    one.settle()
+    one.soul.was_read = lambda path, since: False
+    one.write(memory, "a\n§\nnew\n")
+    one.repo.names[MAIN] = by_hand(one, one.soul.head() or "", {memory: "a\n§\nnew\n"})
+    world.settle()
+    assert one.text(memory) == two.text(memory)
+    assert sorted(one.text(memory).rstrip("\n").split("\n§\n")) == ["a", "from the phone", "new"]
+
+
 def test_an_old_copy_of_the_checkout_laid_over_it_takes_back_nothing_that_was_recorded_since() -> None:
     """REPO-7: what this body brought its files to is remembered outside of the checkout; it goes on from there."""
     world, (one, two) = grown("laptop", "phone")

@@ -127,8 +127,9 @@ def change(
     ours: bool = False,
     ignored: bool = False,
     stood: bool = False,
+    read: File | None = None,
 ) -> ByHand:
-    return ByHand(had, committed, seen, untouched, ours, lambda: ignored, lambda: stood)
+    return ByHand(had, committed, seen, untouched, ours, lambda: read or seen, lambda: ignored, lambda: stood)
 
 
 @pytest.mark.parametrize(
@@ -139,6 +140,7 @@ def change(
         (change(NEW, None, None), Triple(None, None, NEW)),  # never came to the disk
         (change(OLD, NEW, OLD), None),  # an ordinary commit of what was written
         (change(OLD, None, OLD), None),  # an ordinary removal
+        (change(NEW, OTHER, NEW, read=OLD), Triple(OLD, OTHER, NEW)),  # written without having read what came in
         (change(OLD, None, OLD, untouched=True), Triple(None, None, OLD)),  # out of the index only
         (change(OLD, None, OLD, untouched=True, ignored=True), None),
         (change(OLD, NEW, OLD, untouched=True), None),  # made without the working file: it is brought to it
@@ -147,7 +149,7 @@ def change(
     ],
 )
 def test_what_a_persons_commit_took_out_unseen_is_brought_back(made: ByHand, merge: Triple | None) -> None:
-    """REPO-7, GUARD-5"""
+    """REPO-7, GUARD-5, MERGE-12"""
     assert publish.taken_out(made) == merge
 
 
