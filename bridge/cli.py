@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
-from bridge import cli_parser
+from bridge import cli_parser, mistyped
 from bridge.adapters import config
 from bridge.commands.context import Context, Unwritten
 from bridge.core.errors import SoulError, Unusable
@@ -79,7 +79,7 @@ def run(argv: Sequence[str], places: config.Places, out: TextIO, err: TextIO) ->
 def _arguments(argv: Sequence[str], context: Context) -> argparse.Namespace:
     parser = cli_parser.build()
     own, rest = cli_parser.parted(argv)
-    arguments = parser.parse_args(cli_parser.joined(own))
+    arguments = mistyped.parse(parser, cli_parser.joined(own))
     arguments.rest = rest
     if arguments.command is None:
         raise Unusable("a command is needed", kind="usage", advice=f"{cli_parser.PROGRAM} --help")

@@ -3,48 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import importlib.util
 import math
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from bridge import __version__
-from bridge.core.errors import Unusable
 from bridge.core.words import readable
+from bridge.mistyped import SHOWN, Parser
 
 PROGRAM = "soul-bridge"
-_SHOWN = 60  # characters of a word that a refusal repeats
 SHELLS = ("bash", "zsh", "fish")
 Adds = Callable[[argparse.ArgumentParser], None]
-
-
-class Parser(argparse.ArgumentParser):
-    """Raises Unusable(kind="usage") where argparse would print and exit."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**{"allow_abbrev": False, "formatter_class": argparse.RawDescriptionHelpFormatter, **options})
-
-    def error(self, message: str) -> NoReturn:
-        """Refuse what was typed."""
-        raise Unusable(message, kind="usage", advice=f"{self.prog} --help")
-
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Refuse a word that is none of the choices, with the nearest one where there is one."""
-        if action.choices is None or value in action.choices:
-            return
-        what = {"COMMAND": "command", "ACTION": "action"}.get(str(action.metavar), str(action.metavar).lower())
-        known = [str(choice) for choice in action.choices]
-        near = nearest(str(value), known)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(known)}"
-        again = f"{self.prog} {near[0]}" if near and isinstance(action, argparse._SubParsersAction) else self.prog
-        raise Unusable(
-            f"there is no {what} {value!r}: {hint}",
-            kind="usage",
-            advice=f"{again} --help",
-        )
 
 
 @dataclass(frozen=True)
@@ -57,13 +29,6 @@ class Command:
     examples: tuple[str, ...]
     adds: Adds | None = None
     words: tuple[int, int, str] | None = None
-
-
-def nearest(word: str, known: Iterable[str]) -> list[str]:
-    """The known words that somebody who typed this may have meant, best first; two at most."""
-    names = list(known)
-    begun = [name for name in names if len(word) > 1 and name.startswith(word.lower())]
-    return (begun or difflib.get_close_matches(word.lower(), names, n=2, cutoff=0.6))[:2]
 
 
 def _agent(parser: argparse.ArgumentParser) -> None:
@@ -135,7 +100,7 @@ def _restore(parser: argparse.ArgumentParser) -> None:
 
 def _number(text: str) -> int:
     if not text.isascii() or not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{readable(text, _SHOWN)!r} is no number of commits")
+        raise argparse.ArgumentTypeError(f"{readable(text, SHOWN)!r} is no number of commits")
     return int(text) if len(text) < 19 else sys.maxsize
 
 
@@ -145,7 +110,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         value = math.nan
     if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"{readable(text, _SHOWN)!r} is no number of seconds, 0 or more")
+        raise argparse.ArgumentTypeError(f"{readable(text, SHOWN)!r} is no number of seconds, 0 or more")
     return value
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import shlex
 import shutil
 import signal
 from collections.abc import Iterator
@@ -26,8 +27,14 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
 
     With --json the command's own output goes to standard error.
     """
-    settings = context.settings(arguments.agent)
-    command = arguments.rest
+    command, named = arguments.rest, arguments.agent
+    if not command and named not in (None, *config.agents(context.places)):
+        raise Unusable(
+            "a command is needed, and it comes behind --",
+            kind="usage",
+            advice=f"soul-bridge consolidate -- {shlex.quote(named)}",
+        )
+    settings = context.settings(named)
     if not command:
         raise Unusable("a command is needed", kind="usage", advice=f"soul-bridge consolidate {settings.agent} -- CMD …")
     if "/" not in command[0] and shutil.which(command[0]) is None:

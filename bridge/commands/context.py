@@ -125,8 +125,9 @@ class Context:
         """Report an error, in the shape that was asked for; returns its exit code."""
         if self.json:
             self.answer({"error": error.as_dict()}, "")
+        first, end, rest = self._echoed(error.message).partition("\n")
         rule = f" ({error.rule})" if error.rule else ""
-        self.say(f"soul-bridge: {self._echoed(error.message)}{rule}")
+        self.say(f"soul-bridge: {first}{rule}{end}{rest}")
         if error.advice:
             self.say(f"  next: {self._echoed(error.advice)}")
         return error.exit_code

@@ -10,7 +10,7 @@ import re
 import shlex
 import struct
 import termios
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -18,11 +18,15 @@ from typing import TextIO
 import pytest
 
 from bridge.adapters import config
+from bridge.adapters.systemd import Systemd
+from bridge.app import repairing, standing
 from bridge.app.history import Difference
 from bridge.cli import run as call
 from bridge.commands import conflicts, diff
 from bridge.commands.context import Context
-from bridge.core.errors import Refused
+from bridge.core.errors import Refused, SoulError
+from bridge.core.model import Presence
+from tests.app.bodies import fleet
 
 SETTINGS = "agent: {0}\nbody: laptop\nsoul: {1}/souls/{0}.soul\nremote: git@h.example:me/{0}.soul.git\n"
 KEY = f"ssh-ed25519 {'A' * 68} kaoru.laptop soul-bridge"
@@ -171,6 +175,63 @@ def test_a_soul_that_was_not_named_is_named_in_the_command_that_follows(
     said = say(tmp_path, *typed)
     assert said.code == 2 and said.next == ["soul-bridge", *meant]
     assert "several souls" not in say(tmp_path, *meant).err, "and it is understood"
+
+
+@pytest.mark.parametrize(
+    ("typed", "said", "meant"),
+    [
+        (("sync", "--nw"), "soul-bridge sync takes no '--nw': did you mean --now?", ("sync", "--help")),
+        (("status", "--wach"), "soul-bridge status takes no '--wach': did you mean --watch?", ("status", "--help")),
+        (("sync", "kaoru", "x"), "soul-bridge sync takes no 'x'", ("sync", "--help")),
+        (("sync", "--nonsense"), "soul-bridge sync takes no '--nonsense'", ("sync", "--help")),
+        (("host", "list", "x"), "soul-bridge host list takes no 'x'", ("host", "list", "--help")),
+        (("--versio",), "soul-bridge takes no '--versio': did you mean --version?", ("--help",)),
+        (("bodies", "forgt", "x"), "did you mean bodies forget?", ("bodies", "forget", "--help")),
+        (("key",), "an action is needed: show, rotate", ("key", "--help")),
+        (("init", "k", "--authorize", "gitub"), "there is no kind of host 'gitub': did you mean", ("init", "--help")),
+        (("consolidate", "dream"), "it comes behind --", ("consolidate", "--", "dream")),
+    ],
+)
+def test_a_word_too_many_is_answered_with_the_nearest_and_the_help_of_its_command(
+    tmp_path: Path, typed: tuple[str, ...], said: str, meant: tuple[str, ...]
+) -> None:
+    configure(tmp_path)
+    answer = say(tmp_path, *typed)
+    first, _, _ = answer.err.partition("\n")
+    assert answer.code == 2 and said in first and answer.next == ["soul-bridge", *meant]
+    assert ("did you mean" in first) == ("did you mean" in said)
+
+
+def test_the_rule_stands_behind_what_was_refused_and_not_behind_a_list(tmp_path: Path) -> None:
+    err = io.StringIO()
+    refused = Refused("two files cannot come back\n  a: gone\n  b: changed", rule="REPO-3", advice="wait")
+    Context(config.locate({"SOUL_BRIDGE_HOME": str(tmp_path)}), False, io.StringIO(), err).fail(refused)
+    assert err.getvalue().splitlines()[0] == "soul-bridge: two files cannot come back (REPO-3)"
+
+
+def test_advice_names_the_agent_wherever_it_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No placeholder is left for a person to fill in."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    said = [refusal(lambda: Systemd(system=True, agent="kaoru").reload())]
+    said.append(refusal(lambda: Systemd(system=True).reload()))
+    assert [one.advice for one in said] == [
+        "start `soul-bridge run kaoru` as you start others", "start `soul-bridge run` as you start others"
+    ]  # fmt: skip
+    (tmp_path / "soul").mkdir()
+    gone = refusal(lambda: repairing.refuse_unless_repairable("kaoru", tmp_path / "soul", True, "it is damaged"))
+    assert "`soul-bridge init kaoru --soul DIR`" in gone.advice
+    world = fleet()
+    body = world.body("laptop")
+    body.settle()
+    body.tree.state = Presence.MISSING
+    missing = refusal(lambda: standing.presence(body.soul))
+    assert "`soul-bridge init kaoru`" in missing.advice
+
+
+def refusal(act: Callable[[], object]) -> SoulError:
+    with pytest.raises(SoulError) as raised:
+        act()
+    return raised.value
 
 
 def test_resuming_is_told_with_one_colon(tmp_path: Path) -> None:
