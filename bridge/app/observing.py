@@ -9,7 +9,7 @@ from bridge.app.joining import JOINING, LEFT, NOBODY, REMOTE
 from bridge.app.soul import Order, Progress, Soul
 from bridge.core import bodies, layout, plan
 from bridge.core.errors import Held, Moved
-from bridge.core.model import EXECUTABLE, PLAIN, File, Reading, SeenEntry, blob_id
+from bridge.core.model import EXECUTABLE, PLAIN, File, Look, Reading, SeenEntry, blob_id
 
 WAITS = "waits"  # remembered: when suspicious disappearances began to wait, and for how long
 GONE = "gone:"  # the wait of files that vanished in a mass; other waits go by their path
@@ -59,7 +59,7 @@ def observe(soul: Soul, order: Order, progress: Progress) -> Found:
     _keep_moves_whole(soul, progress, known, found)
     missing = sum(change.stamp is None for change in soul.watching.changes.values())
     _put_back(soul, progress, found)
-    _await_rules(progress, known, found, _coming(soul).union(unseen) - look.special.keys())
+    _await_rules(progress, known, found, _coming(soul, look).union(unseen) - look.special.keys())
     _guard(soul, order, progress, known, found, missing)
     withheld.set_apart(soul, progress, found)
     apart = progress.pending | soul.watching.held.keys() | soul.waiting.keys()
@@ -98,11 +98,14 @@ def _await_rules(progress: Progress, known: dict[str, SeenEntry], found: Found, 
             progress.pending.add(path)
 
 
-def _coming(soul: Soul) -> set[str]:
-    """On joining, the `.gitignore` files that stand here otherwise than in main."""
+def _coming(soul: Soul, look: Look) -> set[str]:
+    """On joining, the `.gitignore` files that stand here otherwise than in main; of a new soul the one it is given."""
+    head = soul.head()
+    if head is None:
+        return {layout.RULES} - look.files.keys()
     if not soul.seen.recall(JOINING):
         return set()
-    files = soul.repo.files(soul.tree_of(soul.head()))
+    files = soul.repo.files(soul.tree_of(head))
     return {path for path, file in files if layout.is_rules(path) and soul.seen_file(path) != file}
 
 

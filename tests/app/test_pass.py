@@ -651,6 +651,17 @@ def test_what_a_gitignore_names_is_not_recorded_while_that_is_put_back() -> None
     assert not any("secret.txt" in commit.message for commit in one.repo.log(one.soul.head() or ""))
 
 
+def test_what_the_fixed_gitignore_names_is_not_recorded_of_a_folder_that_becomes_a_soul() -> None:
+    """TREE-2, TREE-4: the rules that the soul is given hold from its first commit on."""
+    one = fleet().body("laptop")
+    one.write("draft.tmp", "d\n")
+    one.write("todo.txt", "t\n")
+    one.clock.advance(5)
+    one.settle()
+    assert "todo.txt" in one.tracked() and "draft.tmp" not in one.tracked()
+    assert not any("draft.tmp" in commit.message for commit in one.repo.log(one.soul.head() or ""))
+
+
 def test_what_the_souls_gitignore_names_is_not_recorded_on_joining_before_it_has_come() -> None:
     """TREE-4, REPO-6: files that lay there before are looked at with the rules of the soul."""
     world = fleet()
