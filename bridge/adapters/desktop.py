@@ -6,6 +6,7 @@ import html
 import shutil
 from collections.abc import Callable
 
+USUAL = "notify-send"
 LONGEST = 300  # characters: a notice is read in passing
 # Words go in as arguments of the script, never as a part of it.
 _SCRIPT = (
@@ -20,7 +21,7 @@ def command(
 ) -> list[str] | None:
     """The words of a program that shows it; None where neither notify-send nor osascript is installed."""
     title, body = (text if len(text) <= LONGEST else text[:LONGEST] + "…" for text in (title, body))
-    if program := which("notify-send"):
+    if program := which(USUAL):
         urgency = "critical" if urgent else "normal"
         # Some desktops read markup in the body.
         body = html.escape(body, quote=False)

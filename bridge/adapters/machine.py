@@ -21,6 +21,7 @@ from bridge.core.ports import Clock
 
 ENOUGH = 4  # paths of one kind that are named
 PATIENCE = 10.0  # seconds that a host has to answer
+MOST_HEARD = 1 << 20  # bytes of an answer
 _INSTALLERS = {
     "apt-get": "sudo apt-get install", "dnf": "sudo dnf install", "zypper": "sudo zypper install",
     "pacman": "sudo pacman -S", "apk": "sudo apk add", "brew": "brew install",
@@ -146,6 +147,36 @@ class Machine:
     def exists(self, path: Path) -> bool:
         """Whether something stands there, a broken link included."""
         return os.path.lexists(path)
+
+    def takes(self, path: Path) -> bool:
+        """Whether a file can be put there, in place of one that is there."""
+        return os.access(path.parent, os.W_OK | os.X_OK) and not path.is_dir()
+
+    def asked(self, address: tuple[str, int]) -> str | None:
+        """What is answered to `GET /metrics` at an address of this machine; None where nobody listens and it can be
+        had. Raises Transient where it cannot."""
+        family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        try:
+            with contextlib.suppress(ConnectionRefusedError), socket.socket(family) as connection:
+                connection.settimeout(PATIENCE)
+                connection.connect(address)
+                return _metrics(connection)
+            with socket.socket(family) as place:
+                place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                place.bind(address)
+        except OSError as error:
+            raise Transient(f"{address[0]}, port {address[1]}: {error.strerror or error}", kind="busy") from error
+        return None
+
+
+def _metrics(connection: socket.socket) -> str:
+    """The answer, as far as it comes; whoever is there may be anybody."""
+    said = b""
+    with contextlib.suppress(OSError):
+        connection.sendall(b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n")
+        while len(said) < MOST_HEARD and (piece := connection.recv(65536)):
+            said += piece
+    return said.decode("utf-8", "replace")
 
 
 def resolve(host: str, port: int) -> list[str]:

@@ -97,6 +97,13 @@ class Machine(Protocol):
     def exists(self, path: Path) -> bool:
         """Whether something stands there, a broken link included."""
 
+    def takes(self, path: Path) -> bool:
+        """Whether a file can be put there, in place of one that is there."""
+
+    def asked(self, address: tuple[str, int]) -> str | None:
+        """What is answered to `GET /metrics` at an address of this machine; None where nobody listens and it can be
+        had. Raises Transient where it cannot."""
+
 
 class Checkout(Protocol):
     """The working files, as far as checks ask about them."""
@@ -149,6 +156,7 @@ class Way(Protocol):
 class Patient:
     """One soul on this machine. key: where the key lies. programs: what the configuration names, by key. status: the
     last document, None without one. poll: seconds. running: the daemon's process, None without one.
+    metrics_file, metrics_at: where numbers are wanted.
     look: what the remote said, once it was asked. service: asks the service manager, None where that is not known.
     """
 
@@ -171,6 +179,8 @@ class Patient:
     running: int | None = None
     paused: bool = False
     programs: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    metrics_file: Path | None = None
+    metrics_at: tuple[str, int] | None = None
     service: Callable[[], Finding | None] | None = None
     look: RemoteLook | None = None
 

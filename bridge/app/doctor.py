@@ -68,6 +68,7 @@ CHECKS: tuple[tuple[str, Check, tuple[str, ...]], ...] = (
     ("set aside", soul.held, ()),
     ("conflicts", soul.lost, ("git directory",)),
     ("programs", soul.programs, ()),
+    ("metrics", soul.metrics, ()),
 )
 
 

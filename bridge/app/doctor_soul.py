@@ -21,6 +21,8 @@ LARGE = 2 << 30  # bytes: hosts begin to refuse about here
 LATE = 600.0  # seconds
 COUNTED = 10_000  # commits
 TROUBLES = ("GUARD-2", "GUARD-3", "REPO-8")  # rules by which a path waits that a person can end
+TWO_MACHINES = "two machines share the name"
+TOLD_ELSEWHERE = (TWO_MACHINES, "metrics ")  # beginnings of warnings that another check tells
 ABSENT = {
     Presence.MISSING: "the checkout is missing: if its disk is not mounted, mount it first",
     Presence.EMPTY: "the checkout is empty: if its disk is not mounted, mount it first",
@@ -194,6 +196,10 @@ def who(patient: Patient) -> Finding | None:
 
 def body(patient: Patient) -> Finding | None:
     """No other machine uses this body's name (MERGE-9)."""
+    for words in (patient.status or {}).get("warnings", ()):
+        if words.startswith(TWO_MACHINES):
+            remedy = f"soul-bridge init {patient.agent} --take-over   # if only this machine is left; else see status"
+            return fail(words.splitlines()[0], remedy)
     for commit in (patient.remote_tip(), patient.tip()):
         fields = bodies.read(patient.blob(patient.tree(commit), bodies.path(patient.body)))
         host = (fields or {}).get("host")
@@ -293,7 +299,7 @@ def hints(patient: Patient) -> Finding | None:
     """What keeps the daemon from noticing changes at once."""
     if patient.status is None or patient.running is None:
         return None
-    told = list(patient.status.get("warnings", ()))
+    told = [words for words in patient.status.get("warnings", ()) if not words.startswith(TOLD_ELSEWHERE)]
     if not told:
         return ok("changes are noticed at once")
     return warn(listed(told, 1), "sudo sysctl -w fs.inotify.max_user_watches=1048576")
@@ -307,6 +313,46 @@ def programs(patient: Patient) -> Finding | None:
     if missing:
         return warn(f"there is no program {listed(missing)}", f"${{EDITOR:-vi}} {_word(patient.config)}")
     return ok(f"{len(patient.programs)} programs are there")
+
+
+def metrics(patient: Patient) -> Finding | None:
+    """Numbers can be had where the configuration wants them; the daemon goes on where they cannot."""
+    found = [each for each in (_file(patient), _address(patient)) if each is not None]
+    return next((each for each in found if each.state != "ok"), found[0] if found else None)
+
+
+def _file(patient: Patient) -> Finding | None:
+    file = patient.metrics_file
+    if file is None:
+        return None
+    if not patient.machine.exists(file.parent):
+        return warn(f"the folder of metrics.file is not there: {file.parent}", f"mkdir -p {_word(file.parent)}")
+    if not patient.machine.takes(file):
+        remedy = f"ls -ld {_word(file.parent)} {_word(file)}   # the folder has to be this user's to write"
+        return warn(f"metrics cannot be written to {file}", remedy)
+    return ok(f"they can be written to {file}")
+
+
+def _address(patient: Patient) -> Finding | None:
+    if patient.metrics_at is None:
+        return None
+    host, port = patient.metrics_at
+    shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    edit = f"${{EDITOR:-vi}} {_word(patient.config)}   # choose another address in metrics.listen"
+    try:
+        said = patient.machine.asked(patient.metrics_at)
+    except SoulError as error:
+        return warn(f"metrics cannot be asked for at {shown}: {error.message}", edit)
+    if said is None and patient.running is None:
+        return ok(f"{shown} is free")
+    if said is None:
+        remedy = f"kill -HUP {patient.running}   # it reads its configuration again; its log says what is in the way"
+        return warn(f"nobody answers at {shown}, although a daemon runs", remedy)
+    if "soul_bridge_" not in said:
+        return warn(f"another program has {shown}", f"{edit}; who has it: ss -ltnp 'sport = :{port}'")
+    if patient.running is not None and f'agent="{patient.agent}"' not in said:
+        return warn(f"another soul-bridge has {shown}, and does not answer for {patient.agent}", edit)
+    return ok(f"they are answered at {shown}")
 
 
 def _word(path: Path) -> str:

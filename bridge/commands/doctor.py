@@ -7,8 +7,9 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 
-from bridge.adapters import config, formats, gitssh, hosts, keys, lock, machine
+from bridge.adapters import config, desktop, formats, gitssh, hosts, keys, lock, machine
 from bridge.adapters.remote import Remote
 from bridge.adapters.repo import Repo
 from bridge.adapters.systemd import Systemd
@@ -93,9 +94,7 @@ def _patient(settings: config.Settings, context: Context) -> Iterator[Patient]:
     except Refused as error:
         problem = (error.message, error.advice)
     way = _Way(settings, context)
-    programs = {f"hooks.{name}": command for name, command in settings.hooks.items()}
-    if settings.consolidation:
-        programs["consolidation"] = settings.consolidation.command
+    metrics = settings.metrics or config.Metrics()
     try:
         yield Patient(
             agent=settings.agent,
@@ -116,13 +115,34 @@ def _patient(settings: config.Settings, context: Context) -> Iterator[Patient]:
             status=status.read(places.status_file(settings.agent)),
             running=lock.holder(places.lock_file(settings.agent)) or statedir.keeper(settings, places),
             paused=pause.is_paused(places.state_dir(settings.agent)),
-            programs=programs,
+            programs=named(settings),
+            metrics_file=metrics.file,
+            metrics_at=metrics.listen,
             service=partial(_service, settings.agent),
         )
     finally:
         way.close()
         if repo is not None:
             repo.close()
+
+
+def named(settings: config.Settings) -> dict[str, Sequence[str]]:
+    """The programs that the configuration names, by key; a path that is not absolute begins where it is started."""
+    found: dict[str, Sequence[str]] = {f"hooks.{name}": command for name, command in settings.hooks.items()}
+    if settings.consolidation:
+        found["consolidation"] = settings.consolidation.command
+    placed: dict[str, Sequence[str]] = {
+        key: (_placed(words[0], settings.soul), *words[1:]) for key, words in found.items()
+    }
+    if settings.notify == "desktop":
+        placed["notify"] = desktop.command("", "", urgent=False) or (desktop.USUAL,)
+    elif settings.notify:
+        placed["notify"] = (_placed(settings.notify[0], Path("/")), *settings.notify[1:])
+    return placed
+
+
+def _placed(program: str, start: Path) -> str:
+    return str(start / program) if "/" in program else program
 
 
 def _service(agent: str) -> Finding | None:

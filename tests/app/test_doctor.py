@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -17,12 +18,13 @@ from typing import Any
 
 import pytest
 
-from bridge.adapters import config
+from bridge.adapters import config, metrics
 from bridge.adapters import machine as real_machine
 from bridge.app import doctor, doctor_machine, doctor_service
 from bridge.app.diagnosis import Finding, Patient, ok, span
 from bridge.app.host import Host
 from bridge.cli import run as call
+from bridge.commands.doctor import named
 from bridge.core import address, layout
 from bridge.core.errors import Refused, Transient
 from bridge.core.model import CheckoutState, File, Presence, RemoteLook
@@ -54,6 +56,8 @@ class Machine:
     heap: tuple[int, int] = (3, 4096)
     there: set[Path] = field(default_factory=set)
     installed: set[str] = field(default_factory=set)
+    refusing: set[Path] = field(default_factory=set)
+    heard: str | Transient | None = None
 
     def library(self, name: str) -> str | None:
         return self.libraries.get(name)
@@ -93,6 +97,14 @@ class Machine:
 
     def exists(self, path: Path) -> bool:
         return path in self.there
+
+    def takes(self, path: Path) -> bool:
+        return path not in self.refusing
+
+    def asked(self, address: tuple[str, int]) -> str | None:
+        if isinstance(self.heard, Transient):
+            raise self.heard
+        return self.heard
 
 
 @dataclass
@@ -190,8 +202,9 @@ def healthy(**changed: Any) -> Patient:
 
 
 def test_a_healthy_soul_has_nothing_but_ok_and_every_check_has_something_to_say() -> None:
-    patient = healthy(programs={"hooks.synced": ("notify-send",)})
+    patient = healthy(programs={"hooks.synced": ("notify-send",)}, metrics_file=PROM, metrics_at=HERE)
     patient.machine.installed.add("notify-send")  # type: ignore[attr-defined]
+    all_of(there(str(PROM.parent)), machine(heard='soul_bridge_state{agent="kaoru"} 1\n'))(patient)
     rows = doctor.run(patient)
     assert [row for row in rows if row.state != "ok" or row.remedy] == []
     assert [row.check for row in rows] == [name for name, _, _ in doctor.CHECKS]
@@ -300,6 +313,9 @@ READ_ONLY = real_machine.Space(50 << 30, 100 << 30, -1, True)
 KEY = Path("/k/kaoru.laptop")
 AUTH = Refused("Permission denied (publickey).", kind="auth", rule="AUTH-5")
 ONLY_READ = Refused("The key is marked as read only.", kind="auth", rule="AUTH-3")
+PROM = Path("/m/soul.prom")
+HERE = ("127.0.0.1", 9464)
+NUMBERS = attribute(metrics_at=HERE)
 HELD = {"path": "a.bin", "rule": "TREE-6", "reason": "larger than 50 MiB"}
 WAITS = {"path": "memories/MEMORY.md", "rule": "GUARD-2", "reason": "so much disappeared"}
 
@@ -377,6 +393,8 @@ FAULTS: list[tuple[str, Plant, str, str, str]] = [
      "soul-bridge accept-remote"),
     ("problem", status(problem={"kind": "network", "message": "unreachable"}), "warn", "unreach", "soul-bridge sync"),
     ("hints", status(warnings=["the limit is reached"]), "warn", "limit", "sysctl"),
+    ("body", status(warnings=["two machines share the name laptop: a commit\nWrite"]), "fail", "share the name laptop",
+     "soul-bridge init kaoru --take-over"),
     ("unpublished", local({"a": b"a"}, at=NOW - 7300), "warn", "1 commit not published, the oldest for 2 h",
      "soul-bridge sync"),
     ("unpublished", all_of(status(remote_tip=None), attribute(way=Way())), "warn", "nothing", "soul-bridge sync"),
@@ -384,6 +402,16 @@ FAULTS: list[tuple[str, Plant, str, str, str]] = [
     ("set aside", status(held=[WAITS]), "warn", "GUARD-2", "soul-bridge sync --now"),
     ("conflicts", lost, "warn", "1 version", "soul-bridge conflicts"),
     ("programs", attribute(programs={"hooks.synced": ("notify-send",)}), "warn", "notify-send", "/c/kaoru.yaml"),
+    ("programs", attribute(programs={"notify": ("/opt/tell",)}), "warn", "notify: /opt/tell", "/c/kaoru.yaml"),
+    ("metrics", attribute(metrics_file=PROM), "warn", "not there: /m", "mkdir -p /m"),
+    ("metrics", all_of(attribute(metrics_file=PROM), there("/m"), machine(refusing={PROM})), "warn",
+     "cannot be written to /m/soul.prom", "ls -ld /m /m/soul.prom"),
+    ("metrics", NUMBERS, "warn", "nobody answers at 127.0.0.1:9464", "kill -HUP 4711"),
+    ("metrics", all_of(NUMBERS, machine(heard="HTTP/1.0 404")), "warn", "another program", "ss -ltnp 'sport = :9464'"),
+    ("metrics", all_of(NUMBERS, machine(heard='soul_bridge_state{agent="mei"} 1')), "warn", "not answer for kaoru",
+     "metrics.listen"),
+    ("metrics", all_of(NUMBERS, machine(heard=Transient("no such address"))), "warn", "no such address",
+     "metrics.listen"),
 ]  # fmt: skip
 
 
@@ -502,6 +530,47 @@ def test_without_a_service_manager_nothing_is_said_and_one_of_the_system_counts(
 
 def test_spans_read_well() -> None:
     assert [span(seconds) for seconds in (5, 119, 120, 7200, 200_000)] == ["5 s", "119 s", "2 min", "2 h", "2 d"]
+
+
+def test_a_warning_that_another_check_tells_is_no_reason_for_late_hints() -> None:
+    patient = healthy()
+    status(warnings=["two machines share the name laptop: a commit", "metrics cannot be written to /m"])(patient)
+    assert {row.check: row.state for row in doctor.run(patient)}["hints"] == "ok"
+
+
+def test_this_machine_says_whether_a_file_can_be_put_somewhere(tmp_path: Path) -> None:
+    here = real_machine.Machine(FakeClock())
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    assert here.takes(tmp_path / "soul.prom") and here.takes(tmp_path / "file")
+    assert not here.takes(tmp_path / "folder") and not here.takes(tmp_path / "none" / "soul.prom")
+    assert not here.takes(tmp_path / "file" / "soul.prom")
+
+
+def test_this_machine_says_who_answers_at_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = real_machine.Machine(FakeClock())
+    monkeypatch.setattr(real_machine, "PATIENCE", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = silent.getsockname()
+        assert here.asked(address) == "", "one that says nothing is not waited for"
+    assert here.asked(address) is None and here.asked(address) is None, "nothing is kept of asking"
+    listener = metrics.Listener(FakeClock())
+    listener.open(address, lambda: "soul_bridge_state 1\n")
+    assert "soul_bridge_state 1" in (here.asked(address) or "")
+    listener.close(address)
+    with pytest.raises(Transient, match=f"port {address[1]}"):
+        here.asked(("255.255.255.255", address[1]))
+
+
+def test_what_is_named_by_a_path_is_looked_for_where_it_is_started(tmp_path: Path) -> None:
+    settings = config.Settings(
+        "kaoru", "laptop", tmp_path, "git@h:o/k.git", tmp_path / "key",
+        hooks={"synced": ("./tell", "x"), "remote.pushed": ("tell",)}, notify=("bin/notice",),
+    )  # fmt: skip
+    assert named(settings) == {
+        "hooks.synced": (f"{tmp_path}/tell", "x"), "hooks.remote.pushed": ("tell",), "notify": ("/bin/notice",)
+    }  # fmt: skip
+    assert named(replace(settings, notify="desktop"))["notify"][0].rpartition("/")[2] in ("notify-send", "osascript")
 
 
 def test_this_machine_can_be_asked(tmp_path: Path) -> None:

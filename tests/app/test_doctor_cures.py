@@ -205,6 +205,22 @@ def a_missing_program(fleet: Fleet, body: Body) -> None:
     edits(body, "/^hooks:/,$d")
 
 
+def nobody_to_tell(fleet: Fleet, body: Body) -> None:
+    with (body.home / "config" / "kaoru.yaml").open("a") as file:
+        file.write("notify: [/no/such/program]\n")
+    edits(body, "/^notify:/d")
+
+
+def no_folder_for_numbers(fleet: Fleet, body: Body) -> None:
+    body.configure(metrics=f"{{file: {body.home}/numbers/soul.prom}}")
+
+
+def an_address_for_numbers_that_another_has(fleet: Fleet, body: Body) -> None:
+    """A program that listens and says nothing of the kind: the host of this fleet."""
+    body.configure(metrics=f"{{listen: 127.0.0.1:{fleet.server.port}}}")
+    edits(body, "/^metrics:/d")
+
+
 def an_unknown_setting(fleet: Fleet, body: Body) -> None:
     with (body.home / "config" / "kaoru.yaml").open("a") as file:
         file.write("setle: 1s\n")
@@ -348,6 +364,9 @@ FAULTS = {
     ),
     "an unknown setting": Fault("configuration", "fail", an_unknown_setting),
     "a missing program": Fault("programs", "warn", a_missing_program),
+    "nobody to tell": Fault("programs", "warn", nobody_to_tell),
+    "no folder for numbers": Fault("metrics", "warn", no_folder_for_numbers),
+    "a taken address for numbers": Fault("metrics", "warn", an_address_for_numbers_that_another_has),
     "alternates": Fault("git directory", "fail", alternates),
     "a shallow history": Fault("git directory", "fail", shallow),
     "an empty ref": Fault("git directory", "fail", an_empty_ref),
