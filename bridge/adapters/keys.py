@@ -83,9 +83,13 @@ def generate(path: Path, comment: str) -> PublicKey:
     try:
         _make_private_directory(path.parent)
         _create(path, private, 0o600)
-        _beside(path).unlink(missing_ok=True)
-        _create(_beside(path), (public.line + "\n").encode(), 0o644)
-        _sync_directory(path.parent)
+        try:
+            _beside(path).unlink(missing_ok=True)
+            _create(_beside(path), (public.line + "\n").encode(), 0o644)
+            _sync_directory(path.parent)
+        except OSError:
+            path.unlink(missing_ok=True)  # nobody has seen it yet
+            raise
     except FileExistsError as error:
         raise Unusable(
             f"there is already a key at {path}",
@@ -287,11 +291,16 @@ def _make_private_directory(path: Path) -> None:
 
 def _create(path: Path, content: bytes, mode: int) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
-        os.fchmod(file.fileno(), mode)  # a umask may have taken bits away
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(file.fileno(), mode)  # a umask may have taken bits away
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        path.unlink(missing_ok=True)  # half of it would be in the way of the next try
+        raise
 
 
 def _sync_directory(path: Path) -> None:

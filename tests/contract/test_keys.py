@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import resource
 import shutil
 import stat
 import subprocess
@@ -223,3 +224,23 @@ def test_a_key_does_not_show_its_secret(path: Path, soul: Path) -> None:
     assert loaded.private.decode() not in repr(loaded)
     assert "PRIVATE" not in repr(loaded)
     assert base64.b64decode(loaded.public.blob)
+
+
+def test_a_disk_that_is_full_leaves_nothing_in_the_way_of_the_next_try(tmp_path: Path) -> None:
+    """AUTH-2: half a key is no key, and would have to be removed by hand."""
+    path = tmp_path / "keys" / "kaoru.laptop"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        with pytest.raises(Transient):
+            keys.generate(path, "kaoru")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list(path.parent.iterdir()) == []
+    public = path.with_name("kaoru.laptop.pub")
+    public.mkdir()
+    with pytest.raises(Transient):
+        keys.generate(path, "kaoru")
+    assert list(path.parent.iterdir()) == [public]
+    public.rmdir()
+    assert keys.generate(path, "kaoru").line
