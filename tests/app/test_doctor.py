@@ -402,7 +402,7 @@ FAULTS: list[tuple[str, Plant, str, str, str]] = [
     ("set aside", status(held=[WAITS]), "warn", "GUARD-2", "soul-bridge sync --now"),
     ("conflicts", lost, "warn", "1 version", "soul-bridge conflicts"),
     ("programs", attribute(programs={"hooks.synced": ("notify-send",)}), "warn", "notify-send", "/c/kaoru.yaml"),
-    ("programs", attribute(programs={"notify": ("/opt/tell",)}), "warn", "notify: /opt/tell", "/c/kaoru.yaml"),
+    ("programs", attribute(programs={"notify": ("/usr/bin/tell",)}), "warn", "notify: /usr/bin/tell", "/c/kaoru.yaml"),
     ("metrics", attribute(metrics_file=PROM), "warn", "not there: /m", "mkdir -p /m"),
     ("metrics", all_of(attribute(metrics_file=PROM), there("/m"), machine(refusing={PROM})), "warn",
      "cannot be written to /m/soul.prom", "ls -ld /m /m/soul.prom"),
