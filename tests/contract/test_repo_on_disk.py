@@ -953,3 +953,15 @@ def test_running_out_of_descriptors_damages_nothing(repo: Repo, soul: Path) -> N
         with shortage.of_descriptors(), pytest.raises(errors.Transient):
             ask()
     assert repo.has(blob) and repo.is_ancestor(first, tip)
+
+
+def test_files_that_may_be_hidden_are_not_taken_for_deleted(repo: Repo, soul: Path) -> None:
+    """REPO-7: where a sparse checkout was set up and nobody can read whether it is on, the next look tells."""
+    (repo.git_dir / "info").mkdir(exist_ok=True)
+    (repo.git_dir / "info" / "sparse-checkout").write_text("/notes\n")
+    assert repo.state().busy == ""
+    (repo.git_dir / "config").unlink()
+    assert repo.state().busy == ""
+    os.mkfifo(repo.git_dir / "config")
+    with pytest.raises(errors.Transient):
+        repo.state()

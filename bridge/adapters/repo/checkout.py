@@ -254,7 +254,7 @@ class Repo:
     # --- a person's git ----------------------------------------------------------------------------------------------
 
     def state(self) -> CheckoutState:
-        """What a person is doing here with git. Raises Refused(REPO-7) when HEAD is damaged."""
+        """What a person is doing here with git. Raises Refused(REPO-7) when HEAD is damaged, Transient."""
         head = self._refs.head()
         reasons = [words for name, words in _UNDER_WAY if os.path.lexists(self.git_dir / name)]
         if locks.young(self.git_dir, self.git_dir / "index.lock"):
@@ -269,13 +269,22 @@ class Repo:
 
 
 def _is_sparse(git_dir: Path) -> bool:
-    """Whether a person has git hide files of the checkout: they are gone, and nobody deleted them."""
+    """Whether a person has git hide files of the checkout: they are gone, and nobody deleted them.
+
+    Raises Transient where that cannot be told.
+    """
     if not os.path.lexists(git_dir / "info" / "sparse-checkout"):
         return False
     said = []
     for name in ("config", "config.worktree"):
-        with contextlib.suppress(OSError):
-            said.append(plain(git_dir / name))
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                said.append(plain(git_dir / name))
+        except OSError as error:
+            raise errors.Transient(
+                f"{git_dir / name} does not say whether files are hidden: {error.strerror}", kind="busy", rule="REPO-7",
+                advice=f"Nothing was recorded; the files are safe. ls -l {git_dir / name}",
+            ) from error  # fmt: skip
     # The second file's word counts where both have one.
     words = [match for content in said for match in _SPARSE.findall(content)]
     return bool(words) and words[-1].strip().lower() not in (b"false", b"no", b"off", b"0")
