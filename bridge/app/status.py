@@ -129,7 +129,7 @@ def readable(document: Mapping[str, Any], now: float) -> str:
     lines = [sentence(document, now), *_problem(document.get("problem"), now)]
     lines += [_row("warning", words) for words in document.get("warnings", ())]
     if bodies := document.get("bodies"):
-        seen = [f"{item['body']} ({item['kind']}, seen {ago(item.get('last_seen'), now)})" for item in bodies]
+        seen = [one_line(f"{item['body']} ({item['kind']}, seen {ago(item.get('last_seen'), now)})") for item in bodies]
         more = [f"and {len(seen) - _FLEET} more: soul-bridge bodies"] if len(seen) > _FLEET else []
         lines.append(_row("bodies", ", ".join([*seen[:_FLEET], *more])))
     lines += _paths("pending", [one_line(str(path)) for path in document["pending"]])
@@ -140,7 +140,7 @@ def readable(document: Mapping[str, Any], now: float) -> str:
         lost = counted(document["conflicts"], "version")
         lines.append(_row("conflicts", f"{lost} lost a merge; see and bring back: soul-bridge conflicts"))
     if lease := document.get("lease"):
-        whose = "this body" if lease.get("mine") else lease["body"]
+        whose = "this body" if lease.get("mine") else one_line(str(lease["body"]))
         lines.append(_row("lease", f"{whose} consolidates until {moment(lease['until'], now)}"))
     return "\n".join([*lines, *_standing_rows(document, now)])
 

@@ -7,7 +7,7 @@ import argparse
 from bridge.adapters.config import Settings
 from bridge.commands import wiring
 from bridge.commands.context import Context
-from bridge.core.words import readable
+from bridge.core.words import line, readable
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
@@ -30,4 +30,4 @@ def _show(settings: Settings, context: Context, choice: str | None) -> None:
     if choice is None:
         again = f"soul-bridge accept-remote {settings.agent}"
         lines.append(f"Choose: {again} --merge (keep both histories), or {again} --theirs")
-    context.answer(answer, "\n".join(readable(line) for line in lines))
+    context.answer(answer, "\n".join(line(each) for each in lines))

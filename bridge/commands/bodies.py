@@ -69,7 +69,8 @@ def _lines(row: dict[str, Any], own: str) -> list[str]:
         lines.append(f"{'':16} key {row['fingerprint']}")
     if row["waiting"]:
         lines.append(f"{'':16} and a new one that waits, {row['waiting']}: soul-bridge key rotate")
-    return lines
+    # What another body says of itself is no line of ours.
+    return [line(each) for each in lines]
 
 
 def _steps(body: str, rows: list[dict[str, Any]], settings: config.Settings, context: Context) -> int:

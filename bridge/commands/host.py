@@ -10,7 +10,9 @@ from pathlib import Path
 from bridge.adapters.gitenv import clean_environment
 from bridge.app import ownserver
 from bridge.commands.context import Context
-from bridge.core.words import readable
+from bridge.core.words import line, readable
+
+_LONGEST = 1_000_000  # characters of a list: one of keys is never cut
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
@@ -20,7 +22,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         rows, words = _list(keys, [context.places.home, Path.cwd()])
     else:
         rows, words = {"init": _init, "authorize": _authorize, "revoke": _revoke}[arguments.action](arguments, keys)
-    context.answer(rows, readable(words))
+    context.answer(rows, readable(words, _LONGEST))
     return 0
 
 
@@ -64,19 +66,20 @@ def _revoke(arguments: argparse.Namespace, keys: Path) -> tuple[object, str]:
 
 def _again(grant: ownserver.Grant) -> str:
     """The command that gives a key its right back."""
-    line = f"{ownserver.TYPE} {grant.blob} {grant.comment}".rstrip()
+    public = f"{ownserver.TYPE} {grant.blob} {grant.comment}".rstrip()
     only = "" if grant.write else " --read-only"
-    return f"soul-bridge host authorize {grant.repository} {shlex.quote(line)}{only}"
+    return f"soul-bridge host authorize {grant.repository} {shlex.quote(public)}{only}"
 
 
 def _list(keys: Path, folders: list[Path]) -> tuple[object, str]:
     rows = ownserver.grants(keys)
     lines = [
-        f"{'rw' if grant.write else 'ro'}  {grant.repository}  {grant.fingerprint}  {grant.comment}" for grant in rows
+        line(f"{'rw' if grant.write else 'ro'}  {grant.repository}  {grant.fingerprint}  {grant.comment}")
+        for grant in rows
     ]
     empty = ownserver.unopened(rows, folders)
     lines += [
-        f"--  {place}  no key opens it yet: soul-bridge host authorize {place} 'ssh-ed25519 …'" for place in empty
+        line(f"--  {place}  no key opens it yet: soul-bridge host authorize {place} 'ssh-ed25519 …'") for place in empty
     ]
     closed = [{"repository": str(place), "fingerprint": None, "write": False, "comment": ""} for place in empty]
     words = "\n".join(lines) or f"no key of soul-bridge is in {keys}, and no repository lies here or at home"

@@ -6,7 +6,7 @@ import argparse
 
 from bridge.commands import wiring
 from bridge.commands.context import Context
-from bridge.core.words import readable
+from bridge.core.words import line
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
@@ -18,5 +18,5 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     else:
         whose = "this body holds" if lease["mine"] else f"{lease['body']} holds"
         words = f"{whose} the consolidation lease until {lease['until']}"
-    context.answer(lease, readable(words))
+    context.answer(lease, line(words))
     return 0

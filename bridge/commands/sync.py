@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
+from typing import Any
 
 from bridge.app import pause
 from bridge.commands import wiring
@@ -16,14 +18,19 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     settings = context.settings(arguments.agent)
     answer = wiring.request(settings, context, {"command": "sync", "now": arguments.now})
     problem = answer.pop("problem", None)
-    lines = [answer["sentence"]]
-    lines += [f"  held: {line(item['path'])}: {item['reason']} ({item['rule']})" for item in answer["held"]]
+    words = told(answer)
     if pause.is_paused(context.places.state_dir(settings.agent)):
-        lines.append(f"  still paused: no other pass until soul-bridge resume {settings.agent}")
+        words += f"\n  still paused: no other pass until soul-bridge resume {settings.agent}"
     if problem is not None:
-        told = {key: problem[key] for key in ("kind", "rule", "message", "advice")}
-        context.answer({**answer, "error": told}, readable("\n".join(lines)))
+        error = {key: problem[key] for key in ("kind", "rule", "message", "advice")}
+        context.answer({**answer, "error": error}, words)
         context.say(f"  next: {problem['advice']}" if problem["advice"] else "  local work is safe")
         return EXIT_CODES[problem["kind"]]
-    context.answer(answer, readable("\n".join(lines)))
+    context.answer(answer, words)
     return 0
+
+
+def told(answer: Mapping[str, Any]) -> str:
+    """What was done, and every path that is held with its reason, safe for a terminal."""
+    held = [f"  held: {line(item['path'])}: {readable(item['reason'])} ({item['rule']})" for item in answer["held"]]
+    return "\n".join([readable(answer["sentence"]), *held])

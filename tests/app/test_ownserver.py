@@ -119,6 +119,17 @@ def test_a_name_of_two_keys_lists_both_and_how_each_comes_back(server: Path) -> 
     assert ownserver.grants(server / ".ssh" / "authorized_keys") == []
 
 
+def test_a_long_list_of_keys_is_told_to_its_end(server: Path) -> None:
+    """AUTH-5: whoever looks for a key must not miss it."""
+    keys = server / ".ssh" / "authorized_keys"
+    keys.parent.mkdir(exist_ok=True)
+    place = server / "kaoru.soul.git"
+    found = [ownserver.Grant(place, public(number).split()[1], True, f"kaoru.b{number}") for number in range(60)]
+    keys.write_text("".join(grant.line() + "\n" for grant in found))
+    code, out, _ = host(server, "list")
+    assert code == 0 and all(f"{grant.fingerprint}  {grant.comment}\n" in out for grant in found)
+
+
 def test_a_folder_that_cannot_be_locked_is_told_with_what_to_look_at(tmp_path: Path) -> None:
     """AUTH-5."""
     (tmp_path / ".ssh").write_text("a file where the folder should be")

@@ -278,7 +278,11 @@ def test_a_pause_that_cannot_be_remembered_is_told(tmp_path: Path) -> None:
 def test_no_path_reads_as_a_line_of_the_status() -> None:
     """Names are another body's to choose: a line break in one is shown, and not obeyed."""
     name = "notes/x\n  state      idle\x1b[2J"
-    shown = status.readable(document(pending=[name], held=[{**HELD, "path": name}]), NOW)
+    other = {"body": "x", "kind": "y\n  state      idle", "last_seen": None}
+    lease = {"body": "x\n  state      idle", "until": at(0), "mine": False}
+    given = document(pending=[name], held=[{**HELD, "path": name}], bodies=[other], lease=lease)
+    shown = status.readable(given, NOW)
+    assert "x (y\\x0a  state" in shown and "x\\x0a  state      idle consolidates" in shown
     assert shown.count("notes/x\\x0a  state      idle\\x1b[2J") == 2
     assert [line for line in shown.splitlines() if line.startswith("  state ")] == [
         "  state      idle, daemon running since 06:00"

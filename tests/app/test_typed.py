@@ -22,7 +22,7 @@ from bridge.adapters.systemd import Systemd
 from bridge.app import repairing, standing
 from bridge.app.history import Difference
 from bridge.cli import run as call
-from bridge.commands import conflicts, diff
+from bridge.commands import conflicts, diff, sync
 from bridge.commands.context import Context
 from bridge.core.errors import Refused, SoulError
 from bridge.core.model import Presence
@@ -148,6 +148,13 @@ def test_no_path_begins_a_line_of_a_list() -> None:
     row = {"id": "3f2a", "at": None, "body": "laptop", "path": path}
     assert "\nsoul-bridge: done" not in conflicts.told([row], "kaoru")
     assert "\nsoul-bridge: done" not in diff.words_of([Difference(path, "added", (), (), ())])
+
+
+def test_a_long_list_of_held_paths_is_told_to_its_end() -> None:
+    """GUARD-5: a path that is not seen is not mended."""
+    held = [{"path": f"notes/{number}\n", "reason": "its name is odd " * 5, "rule": "TREE-7"} for number in range(60)]
+    lines = sync.told({"sentence": "nothing to do.", "held": held}).splitlines()
+    assert [each.split(": ")[1] for each in lines[1:]] == [f"notes/{number}\\x0a" for number in range(60)]
 
 
 def test_one_conflict_is_named_in_the_commands_and_several_are_not() -> None:

@@ -125,6 +125,18 @@ def test_what_another_body_says_of_its_key_names_nothing_to_delete() -> None:
         assert all(LOST.fingerprint not in line or "the body itself says" in line for line in one.do)
 
 
+def test_what_a_body_says_of_itself_is_no_line_of_the_list(laptop: Body) -> None:
+    """FORM-6: the registry is written by every body."""
+    path = laptop.soul / "bodies" / "tablet.json"
+    path.write_text('{"body": "tablet", "kind": "bridge", "host": "x\\nserver           bridge"}\n')
+    laptop.git("add", "bodies")
+    laptop.git("-c", "user.name=t", "-c", "user.email=t@t", "commit", "-q", "-m", "by hand")
+    laptop.sync()
+    lines = laptop.run("bodies").out.splitlines()
+    assert any("x\\x0aserver  " in each for each in lines)
+    assert len([each for each in lines if each.startswith("server ")]) == 1
+
+
 def test_a_name_that_is_none_makes_no_command(laptop: Body) -> None:
     """AUTH-5, FORM-6: what stands in the registry is typed by another body."""
     name = "$(touch x)"
