@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from bridge.adapters import config, control, keys
 from bridge.adapters.remote import Remote
 from bridge.app import authorizing, namesake, onboarding, requests, rotating, status
+from bridge.app.joining import ALONE, BIRTH
 from bridge.app.soul import Order, Soul
 from bridge.app.sync import Outcome
 from bridge.app.sync import run as run_pass
@@ -188,7 +189,14 @@ def _trust(settings: config.Settings, context: Context, fingerprint: str | None)
     try:
         hostkey.trust(settings, context, fingerprint)
     except Transient as error:
-        raise onboarding.unreached(settings.agent, error, wiring.detour(settings, context.places)) from error
+        raise _unreached(settings, context, error) from error
+
+
+def _unreached(settings: config.Settings, context: Context, error: Transient) -> Transient:
+    """The same, with how to go on where this is a first `init`; a soul that lives here goes on by itself."""
+    if wiring.begun(settings, context.places):
+        return error
+    return onboarding.unreached(settings.agent, error, wiring.detour(settings, context.places))
 
 
 class _Door:
@@ -249,7 +257,7 @@ class _Door:
                 return authorizing.not_yet(agent, error)
             return onboarding.not_authorised(self._address, self._public.line, agent, error)
         if isinstance(error, Transient):
-            return onboarding.unreached(agent, error, wiring.detour(self._settings, self._context.places))
+            return _unreached(self._settings, self._context, error)
         return error
 
 
@@ -266,11 +274,11 @@ def _note_refusal(settings: config.Settings, context: Context, error: SoulError)
 
 def _connect(soul: Soul, arguments: argparse.Namespace, settings: config.Settings) -> Outcome:
     """Join or fill, then one whole synchronisation."""
-    if soul.seen.recall("birth") is None:
+    if soul.seen.recall(BIRTH) is None:
         born = {"id": str(uuid.uuid4()), "created": int(soul.clock.now() * 1000)}
-        soul.seen.remember("birth", {**born, "display_name": arguments.display_name})
+        soul.seen.remember(BIRTH, {**born, "display_name": arguments.display_name})
     if arguments.offline:
-        soul.seen.remember("alone", True)
+        soul.seen.remember(ALONE, True)
         return requests.settle(soul, False, _offline(soul))
     if arguments.take_over:
         # The registry says at once on which machine this body is now.

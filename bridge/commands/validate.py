@@ -9,6 +9,7 @@ from pathlib import Path
 from bridge.adapters import config
 from bridge.adapters.tree import Tree
 from bridge.commands.context import Context
+from bridge.commands.reading import no_soul
 from bridge.core import form, layout
 from bridge.core.errors import Held, Moved, Unusable
 from bridge.core.model import EXECUTABLE, PLAIN, Problem
@@ -50,11 +51,11 @@ def _where(problem: Problem) -> str:
 def _directory(arguments: argparse.Namespace, context: Context) -> Path:
     named, agent = arguments.directory, arguments.agent
     if named is None or (named in config.agents(context.places) and not Path(named).is_dir()):
-        return _checked(context.settings(agent or named).soul)
-    return _checked(Path(named).absolute())
-
-
-def _checked(directory: Path) -> Path:
+        settings = context.settings(agent or named)
+        if not settings.soul.is_dir():
+            raise no_soul(settings)
+        return settings.soul
+    directory = Path(named).absolute()
     if not directory.is_dir():
         raise Unusable(f"there is no directory {line(str(directory))}", kind="usage", advice="soul-bridge validate")
     return directory

@@ -121,3 +121,24 @@ def test_a_body_that_has_published_goes_on_under_another_name_as_the_message_say
     assert body.json("init", "kaoru")["body"] == "desk"
     body.json("bodies", "forget", "laptop", "--agent", "kaoru")
     assert [row["body"] for row in body.json("bodies")] == ["desk"]
+
+
+def test_a_soul_that_lives_here_is_not_told_to_begin_when_nobody_answers(fleet: Fleet) -> None:
+    """AUTH-1: another address would be refused, and everything is written already."""
+    body = stranger(fleet)
+    nobody = "ssh://git@127.0.0.1:1/kaoru.soul.git"
+    first = body.run("init", "kaoru", "--remote", nobody, "--body", "laptop")
+    assert first.code == 5 and "--offline" in first.err and "If the address is mistyped" in first.err
+    body.run("init", "kaoru", "--offline")
+    again = body.run("init", "kaoru")
+    assert again.code == 5 and "Nothing is lost" in again.err
+    assert "--offline" not in again.err and "mistyped" not in again.err
+
+
+def test_a_checkout_that_is_gone_is_answered_with_what_brings_it_back(fleet: Fleet) -> None:
+    """GUARD-2: also by a command that would only look."""
+    body = fleet.body("laptop")
+    shutil.rmtree(body.soul)
+    for command in ("validate", "log", "conflicts"):
+        said = body.run(command)
+        assert said.code == 2 and "`soul-bridge init kaoru`" in said.err
