@@ -7,7 +7,7 @@ from typing import Any
 from bridge.app import publishing, sync
 from bridge.app.joining import remember_identity
 from bridge.app.recording import changed, describe
-from bridge.app.soul import Order, Soul
+from bridge.app.soul import KNOWN, Order, Soul
 from bridge.app.standing import keep, stand_off
 from bridge.core import merge, publish
 from bridge.core.errors import Refused, SoulError, Unusable
@@ -80,9 +80,9 @@ def _accept(soul: Soul, choice: str, known: str, head: str, theirs: str) -> None
         stand_off(soul)
         keep(soul, head)
         soul.repo.move(MAIN, head, result)
-        soul.seen.remember("main", result)
+        soul.seen.remember(KNOWN, result)
         soul.seen.remember(publishing.REMOTE, theirs)
-        soul.seen.remember("behind", None)
+        soul.seen.remember(publishing.BEHIND, None)
 
 
 def _again_on(soul: Soul, known: str, head: str, theirs: str) -> str:

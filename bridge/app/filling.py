@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bridge.app.joining import BIRTH
 from bridge.app.recording import beat, being_written, describe
 from bridge.app.soul import Progress, Soul
 from bridge.app.standing import advance
@@ -80,7 +81,7 @@ def _identity(soul: Soul, head: str | None) -> bytes | None:
         content = soul.content(soul.repo.entry(commit.tree, identity.PATH))
         if identity.id_of(content) is not None:
             return content
-    birth = soul.seen.recall("birth")
+    birth = soul.seen.recall(BIRTH)
     if birth is None:
         return None
     name = birth.get("display_name") or soul.agent

@@ -10,13 +10,13 @@ import os
 from dataclasses import dataclass, replace
 from typing import Any
 
+from bridge.app.joining import REMOTE
 from bridge.app.soul import Soul
 from bridge.core import layout, lease
 from bridge.core.errors import Refused
 
 RUN = "consolidation"  # remembered
 FROZEN = ("memories/", "notes/")
-REMOTE = "remote"
 
 
 @dataclass(frozen=True, slots=True)

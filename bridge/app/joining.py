@@ -13,6 +13,7 @@ REMOTE = "remote"  # remembered: the remote tip last seen
 ALONE = "alone"  # remembered: this body may record although it never saw a tip on the remote
 JOINING = "joining"  # remembered: what lies in the checkout was there before the soul came
 IDENTITY = "identity"  # remembered: the published id
+BIRTH = "birth"  # remembered: id, instant and displayed name of the identity that was generated here
 DONE = "materialised"  # remembered: the tree that the working files were last brought to
 LEFT = "left"  # remembered: paths whose working file may differ from that
 BASE = "base"  # remembered by a fresh git directory: the commit that the checkout was last brought to (REPO-7)
@@ -109,7 +110,7 @@ def _local_identity(soul: Soul, head: str | None) -> bytes | None:
 
 
 def _verdict(soul: Soul, local: bytes | None, remote: bytes | None) -> identity.Join:
-    birth = soul.seen.recall("birth") or {}
+    birth = soul.seen.recall(BIRTH) or {}
     id = identity.id_of(local)
     return identity.join(local, remote, local_published=id is None or id != birth.get("id"))
 

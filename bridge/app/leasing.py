@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bridge.app import namesake, sync
+from bridge.app.joining import REMOTE
 from bridge.app.soul import Order, Soul
 from bridge.core import layout, lease, publish
 from bridge.core.errors import AnswerLost, Moved, Refused, SoulError, Transient
@@ -112,7 +113,7 @@ def _push(soul: Soul, decide: Callable[[str], bytes | None], words: str) -> byte
 
 def _look(soul: Soul) -> str:
     """The remote's tip, fetched now. Raises Refused when it is not one to build on."""
-    known = soul.seen.recall("remote")
+    known = soul.seen.recall(REMOTE)
     tips = [tip for tip in (soul.head(), known) if tip]
     found = soul.remote.fetch(tips)
     standing = publish.standing(known, found, soul.repo.is_ancestor)

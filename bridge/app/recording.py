@@ -19,6 +19,7 @@ from bridge.core.layout import MAIN
 from bridge.core.model import PLAIN, Content, File, Leftover, Lost, Merged, SeenEntry, Stamp, Touch, Triple, blob_id
 
 RECORDING = "recording"  # remembered: the intent
+CLOCK = "clock"  # remembered: when a pass was last stored, UTC seconds
 LONGEST_LEFTOVER = 60.0  # seconds a writer may keep a file open that has left its name, before it is read all the same
 
 
@@ -236,7 +237,7 @@ def _facts(soul: Soul, head: str | None, theirs: str | None) -> merge.Facts:
 
 def clock_wrong(soul: Soul) -> bool:
     """Whether this body's clock was set back since its last stored pass (MERGE-6)."""
-    return newest.clock_wrong(soul.seen.recall("clock"), soul.clock.now())
+    return newest.clock_wrong(soul.seen.recall(CLOCK), soul.clock.now())
 
 
 def _intent(commit: str, local: Local) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from bridge.app import conflicts, leasing, namesake, status
+from bridge.app.joining import REMOTE
 from bridge.app.life import Life
 from bridge.app.soul import Soul
 from bridge.core import bodies, layout, lease
@@ -62,7 +63,7 @@ class Reporter:
         return {"at": iso(life.last_at) or "", "outcome": life.last.outcome, "sentence": life.last.sentence}
 
     def _of_history(self, soul: Soul) -> dict[str, Any]:
-        tip, remote = soul.head(), soul.seen.recall("remote")
+        tip, remote = soul.head(), soul.seen.recall(REMOTE)
         if (tip, remote) != self._moved or not self._history:
             self._history = of_history(soul, tip, remote)
             self._moved = (tip, remote)

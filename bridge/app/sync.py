@@ -112,9 +112,9 @@ def _remote(soul: Soul, order: Order, progress: Progress) -> None:
 
 def _remember_pass(soul: Soul) -> None:
     """The time of the last pass, to notice a clock that was set back; rarely written, it need not be exact."""
-    last, now = soul.seen.recall("clock"), soul.clock.now()
+    last, now = soul.seen.recall(recording.CLOCK), soul.clock.now()
     if last is None or now - last >= 60:
-        soul.seen.remember("clock", now)
+        soul.seen.remember(recording.CLOCK, now)
 
 
 def _tell_held(soul: Soul, outcome: Outcome) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bridge.app import conflicts, history, recording, sync
+from bridge.app.joining import IDENTITY
 from bridge.app.soul import Order, Soul
 from bridge.app.standing import advance
 from bridge.core import bodies, commits, entries, identity, layout
@@ -154,8 +155,7 @@ def refuse_what_cannot_stand(repo: Repo, tree: str, body: str, path: str, file: 
     shown = line(path)
     if repo.entry(tree, path) == file:
         raise Refused(f"{shown} is like that already", kind="rule", rule="REPO-3", advice=SAFE)
-    parents = [path[:at] for at, letter in enumerate(path) if letter == "/"]
-    in_the_way = [each for each in parents if repo.kind(tree, each) is Kind.FILE]
+    in_the_way = [each for each in layout.parents(path) if repo.kind(tree, each) is Kind.FILE]
     if repo.kind(tree, path) is Kind.DIRECTORY or in_the_way:
         what, stands = ("a file", in_the_way[0]) if in_the_way else ("a directory", path)
         raise Refused(
@@ -178,7 +178,7 @@ def _back(soul: Soul, head: str, path: str, file: File) -> Changes:
         content = soul.repo.read(file.oid)
         now = soul.repo.entry(tree, path)
         current = soul.repo.read(now.oid) if now is not None else None
-        mended, _ = identity.mend(soul.seen.recall("identity"), current, content)
+        mended, _ = identity.mend(soul.seen.recall(IDENTITY), current, content)
         file = File(soul.repo.write(mended or content), file.mode)
     return {path: file}
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from bridge.app import arrivals, withheld
-from bridge.app.joining import REMOTE
+from bridge.app.joining import IDENTITY, REMOTE
 from bridge.app.observing import leave
 from bridge.app.recording import (
     beat,
@@ -33,7 +33,6 @@ from bridge.core.withhold import Hold, Refusal, Trial, Withheld
 
 REBUILDING = "rebuilding"  # remembered: the intent of a first part
 OFFERING = "offering"  # remembered: the intent of a further one
-IDENTITY = "identity"  # remembered: the published id
 
 Push = Callable[[str | None, str], None]
 Changes = dict[str, File | None]

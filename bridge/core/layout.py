@@ -87,7 +87,7 @@ def missing(
     result = {
         path: content
         for path, content in wanted.items()
-        if not holds(path) and not holds(path + "/") and not any(map(holds, _parents(path)))
+        if not holds(path) and not holds(path + "/") and not any(map(holds, parents(path)))
     }
     for directory in DIRECTORIES:
         if not holds(directory + "/") and not holds(directory):
@@ -158,6 +158,12 @@ def newest_wins(path: str) -> bool:
     return not (
         path == identity.PATH or is_fixed(path) or is_memory(path) or is_lock(path) or is_journal(path) or is_body(path)
     )
+
+
+def parents(path: str) -> list[str]:
+    """The directories above a path, highest first."""
+    parts = path.split("/")
+    return ["/".join(parts[:length]) for length in range(1, len(parts))]
 
 
 def fold(path: str) -> str:
@@ -296,10 +302,5 @@ def _controls(text: str) -> bool:
 
 
 def _holds(paths: Collection[str]) -> Callable[[str], bool]:
-    everything = set(paths).union(parent + "/" for path in paths for parent in _parents(path))
+    everything = set(paths).union(parent + "/" for path in paths for parent in parents(path))
     return everything.__contains__
-
-
-def _parents(path: str) -> list[str]:
-    parts = path.split("/")
-    return ["/".join(parts[:length]) for length in range(1, len(parts))]

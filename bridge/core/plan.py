@@ -206,12 +206,9 @@ def put_back(path: str) -> bool:
 
 def in_the_way(paths: Iterable[str], apart: Collection[str]) -> frozenset[str]:
     """Those of the paths at, above or below which one of `apart` stands (GUARD-5)."""
-    above = {parent for path in apart for parent in _parents(path)}
-    return frozenset(
-        path for path in paths if path in apart or path in above or any(parent in apart for parent in _parents(path))
-    )
+    above = {parent for path in apart for parent in layout.parents(path)}
 
+    def stands(path: str) -> bool:
+        return path in apart or path in above or any(parent in apart for parent in layout.parents(path))
 
-def _parents(path: str) -> list[str]:
-    parts = path.split("/")
-    return ["/".join(parts[:length]) for length in range(1, len(parts))]
+    return frozenset(filter(stands, paths))

@@ -270,7 +270,7 @@ FAULTS = (
     Fault(
         "a clock that was set back is never noticed",
         "app/recording.py",
-        'newest.clock_wrong(soul.seen.recall("clock"), soul.clock.now())',
+        "newest.clock_wrong(soul.seen.recall(CLOCK), soul.clock.now())",
         "newest.clock_wrong(None, soul.clock.now())",
         "MERGE-6",
         PASS,
@@ -796,8 +796,8 @@ FAULTS = (
     Fault(
         "files stay frozen beyond the lease",
         "app/freezing.py",
-        "if not living or now < run.started or now >= run.started + lease.LASTS:",
-        "if not living or now < run.started:",
+        "if not living or run.boot != soul.boot or not run.started <= now < run.started + lease.LASTS:",
+        "if not living or run.boot != soul.boot or not run.started <= now:",
         "LEASE-3",
         ("tests/app/test_consolidating.py",),
     ),

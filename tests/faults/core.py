@@ -69,7 +69,7 @@ FAULTS = (
     Fault(
         "what stands below a held path is not in its way",
         "core/plan.py",
-        "path in apart or path in above or any(parent in apart for parent in _parents(path))",
+        "path in apart or path in above or any(parent in apart for parent in layout.parents(path))",
         "path in apart or path in above",
         "GUARD-5",
         PLAN,
