@@ -45,8 +45,8 @@ FAULTS = (
     Fault(
         "files change places before the note that tells of it is durable",
         "adapters/tree/out.py",
-        "            os.write(made, note.encoded())\n            os.fsync(made)\n",
-        "            os.write(made, note.encoded())\n",
+        "            _put(made, note.encoded())\n            os.fsync(made)\n",
+        "            _put(made, note.encoded())\n",
         "GUARD-4",
         ORDER,
     ),
