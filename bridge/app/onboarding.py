@@ -39,7 +39,7 @@ def where_to_paste(address: Address, public_line: str) -> str:
     return (
         f"{forge}On your own server, as its user {address.user}: soul-bridge host authorize {place} '{public_line}'\n"
         f"or, without soul-bridge there, this line in ~{address.user}/.ssh/authorized_keys, with the place where the\n"
-        f'repository lies: restrict,command="{command}" {public_line}'
+        f'repository lies:\nrestrict,command="{command}" {public_line}'
     )
 
 
@@ -49,10 +49,11 @@ def _place(address: Address) -> str:
     return path.removeprefix("/") if path.startswith("/~") or path.count("/") == 1 else path
 
 
-def not_authorised(address: Address, public_line: str, agent: str, error: Refused) -> Refused:
+def not_authorised(address: Address, public_line: str, agent: str, error: Refused, *, begun: bool = False) -> Refused:
     """The refusal of a key that the host does not accept yet, with what to do next.
 
     A host that knows no such key, or none for this repository, says the same as one that has no such repository.
+    begun: the soul lives here already.
     """
     read_only = re.search(r"read.?only", error.message, re.IGNORECASE)
     doubt = "" if read_only else ", or has no such repository"
@@ -61,12 +62,13 @@ def not_authorised(address: Address, public_line: str, agent: str, error: Refuse
         if read_only
         else f"Is {forges.repository(address)} made, and spelt so? Then add the key as a deploy key with write access"
     )
+    safe = "what is here stays as it is" if begun else "nothing was written yet"
     return Refused(
         f"the host does not accept this body's key for {address.text} with write access{doubt}: {error.message}",
         kind="auth",
         rule="AUTH-3",
         advice=f"{first} (Allow write access):\n\n{public_line}\n\n{where_to_paste(address, public_line)}\n"
-        f"Then run `soul-bridge init {agent}` again; nothing was written yet.{by_token(address, f'init {agent}')}",
+        f"Then run `soul-bridge init {agent}` again; {safe}.{by_token(address, f'init {agent}')}",
     )
 
 

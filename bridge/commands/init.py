@@ -255,7 +255,8 @@ class _Door:
         if isinstance(error, Refused) and error.kind == "auth":
             if self._added:
                 return authorizing.not_yet(agent, error)
-            return onboarding.not_authorised(self._address, self._public.line, agent, error)
+            begun = wiring.begun(self._settings, self._context.places)
+            return onboarding.not_authorised(self._address, self._public.line, agent, error, begun=begun)
         if isinstance(error, Transient):
             return _unreached(self._settings, self._context, error)
         return error
@@ -267,7 +268,7 @@ def _note_refusal(settings: config.Settings, context: Context, error: SoulError)
     before = status.read(path)
     if before is not None and before.get("tip") is not None:
         return
-    with contextlib.suppress(OSError):  # then there is no status
+    with contextlib.suppress(SoulError):  # then there is no status
         wiring.lock_of(settings, context.places)  # makes the directory
     wiring.note_failure(settings, context, error)
 

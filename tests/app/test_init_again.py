@@ -59,6 +59,10 @@ def test_a_mistyped_body_is_corrected_by_typing_it_right(fleet: Fleet) -> None:
     fleet.server.authorize("kaoru.soul.git", body.public_line())
     assert body.json("init", "kaoru")["body"] == "laptop"
     assert [row["body"] for row in body.json("bodies")] == ["laptop"]
+    fleet.server.revoke("kaoru.soul.git", body.public_line())
+    assert "nothing was written yet" in said.err
+    later = body.run("init", "kaoru").err
+    assert "what is here stays as it is" in later and "nothing was written" not in later
 
 
 def test_a_mistyped_remote_is_corrected_and_the_change_is_told(fleet: Fleet) -> None:

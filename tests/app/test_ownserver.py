@@ -151,6 +151,8 @@ def test_what_is_pasted_on_an_own_server_works_as_it_is_typed_there(text: str, n
     """AUTH-3: a repository in the home is named from there, whatever form the address has."""
     shown = onboarding.where_to_paste(address.parse(text), public(1))
     assert f"soul-bridge host authorize {named} '{public(1)}'" in shown
+    (line,) = (line for line in shown.splitlines() if line.startswith("restrict,"))
+    assert line.endswith(public(1)), "the line to be pasted stands alone"
 
 
 def test_a_rotated_key_is_followed_by_the_command_that_takes_out_the_old_one(tmp_path: Path) -> None:
