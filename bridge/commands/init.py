@@ -132,7 +132,7 @@ def _refuse_names(arguments: argparse.Namespace) -> None:
             continue
         given = {each: getattr(arguments, each) for each in ("agent", "body")}
         names = {each: identity.suggestion(text or "") or text for each, text in given.items()}
-        meant = f"Nothing was written. {_typed(arguments, **names)}"
+        meant = f"Nothing was written. {_typed(arguments, **names, remote=_right(arguments.remote))}"
         raise Unusable(
             f"{readable(name, 60)!r} cannot be the name of {what}: "
             "lower-case letters, digits and -, at most 40, not beginning with -",
@@ -142,6 +142,13 @@ def _refuse_names(arguments: argparse.Namespace) -> None:
             if identity.suggestion(name)
             else "Nothing was written. Choose another name, such as kaoru or laptop.",
         )
+
+
+def _right(remote: str | None) -> str | None:
+    """An address as it can be, where that is plain."""
+    with contextlib.suppress(Unusable):
+        return address.parse(remote or "").text
+    return address.meant(remote or "") or remote
 
 
 def _refuse_address(arguments: argparse.Namespace) -> None:

@@ -76,6 +76,7 @@ REMOTE = ("--remote", "git@h.example:me/kaoru.soul.git")
             ("kaoru", *REMOTE, "--body", "l", "--wait", "60", "--take-over", "--authorize", "github"),
         ),
         (("kaoru\n", *REMOTE), ("kaoru", *REMOTE)),
+        (("Kaoru", "--remote", "https://h.example/me/kaoru.soul"), ("kaoru", *REMOTE)),
     ],
 )
 def test_a_name_that_cannot_be_is_answered_with_the_whole_command_that_can(
@@ -261,6 +262,16 @@ def terminal(columns: int) -> Iterator[tuple[int, TextIO]]:
     os.close(ours)
 
 
+def arrived(ours: int, stream: TextIO) -> list[str]:
+    """The lines that came through a terminal, which hands them on in its own time."""
+    stream.write("the end\n")
+    stream.flush()
+    content = b""
+    while b"the end" not in content:
+        content += os.read(ours, 100_000)
+    return content.decode().splitlines()[:-1]
+
+
 REFUSAL = Refused(
     "the host does not accept this body's key for git@git.example.org:me/kaoru.soul.git with write access",
     kind="auth",
@@ -274,7 +285,7 @@ def test_a_terminal_gets_prose_in_its_width_with_commands_and_keys_whole(tmp_pat
     places = config.locate({"SOUL_BRIDGE_HOME": str(tmp_path)})
     with terminal(60) as (ours, stream):
         Context(places, False, io.StringIO(), stream).fail(REFUSAL)
-        lines = os.read(ours, 100_000).decode().splitlines()
+        lines = arrived(ours, stream)
     whole = [KEY, "soul-bridge init kaoru --remote git@git.example.org:me/kaoru.soul.git"]
     assert [line.strip() for line in lines if len(line) > 60] == whole
     assert len(lines) > 8
@@ -289,4 +300,4 @@ def test_a_script_gets_each_line_whole(tmp_path: Path) -> None:
 def test_a_terminal_that_tells_no_width_gets_each_line_whole(tmp_path: Path) -> None:
     with terminal(0) as (ours, stream):
         Context(config.locate({"SOUL_BRIDGE_HOME": str(tmp_path)}), False, io.StringIO(), stream).say("word " * 40)
-        assert len(os.read(ours, 100_000).decode().splitlines()) == 1
+        assert len(arrived(ours, stream)) == 1
