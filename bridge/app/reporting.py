@@ -12,7 +12,10 @@ from bridge.app.soul import Soul
 from bridge.core import bodies, layout, lease
 from bridge.core.instants import iso, seconds
 
-KINDS = ("auth", "hostkey", "network", "identity", "rewritten", "not-a-soul", "rejected", "disk", "config", "internal")
+KINDS = (
+    "auth", "hostkey", "network", "identity", "rewritten", "not-a-soul", "rejected", "disk", "busy", "config",
+    "internal",
+)  # fmt: skip
 LISTED = "conflicts"  # remembered: what history said about lost versions, up to which commit
 UNREAD = 32  # commits that may be read again before that is remembered anew
 COUNTED = 10_000  # commits at most that ahead and behind count

@@ -39,6 +39,7 @@ _CAUSES = {
     "not-a-soul": "the remote is not a soul",
     "rejected": "refused by the server",
     "disk": "the checkout or its disk cannot be used",
+    "busy": "something else is at work here",
     "config": "the configuration cannot be used",
     "internal": "a fault of soul-bridge",
 }

@@ -142,7 +142,7 @@ def _outcome(soul: Soul, progress: Progress) -> Outcome:
     elif isinstance(problem, Moved) or (problem is None and progress.moved):
         outcome, ending = "moved", cycle.Ending.MOVED
     elif isinstance(problem, Transient):
-        outcome, ending = ("disk" if problem.kind == "disk" else "offline"), cycle.Ending.TRANSIENT
+        outcome, ending = {"disk": "disk", "busy": "waiting"}.get(problem.kind, "offline"), cycle.Ending.TRANSIENT
     elif problem is not None:
         outcome, ending = "refused", cycle.Ending.REFUSED
     else:

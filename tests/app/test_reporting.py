@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.app import leasing
+from bridge.app import attention, leasing, status
 from bridge.app.life import Life
 from bridge.app.reporting import Reporter
 from bridge.core import lease
 from bridge.core.errors import AnswerLost, Transient
+from bridge.core.model import Look
 from tests.app.bodies import fleet
 
 
@@ -47,6 +48,23 @@ def test_a_lease_that_arrived_while_nobody_could_tell_is_told_as_ours() -> None:
     one.settle()
     told = Reporter("/soul", "remote", None, None).document(Life(one.soul))["lease"]
     assert told == leasing.show(one.soul, {})["lease"] and told["mine"] is True
+
+
+def test_what_another_program_holds_for_a_moment_is_no_fault_and_calls_nobody() -> None:
+    """A lock of another git, a machine short of descriptors: told as what it is, neither offline nor our own fault."""
+    one = fleet().body("laptop")
+    one.settle()
+
+    def held(known: object, hints: object) -> Look:
+        raise Transient("another git holds main.lock", kind="busy")
+
+    one.tree.look = held  # type: ignore[method-assign]
+    outcome, life = one.run(), Life(one.soul)
+    life.note(outcome, None)
+    told = Reporter("/soul", "remote", None, None).document(life)
+    assert outcome.outcome == told["last_pass"]["outcome"] == "waiting" and told["problem"]["kind"] == "busy"
+    assert attention.reasons(told) == {}
+    assert status.sentence(told, one.clock.now()) == "another git holds main.lock."
 
 
 def test_no_lease_is_none() -> None:
