@@ -12,8 +12,9 @@ from contextlib import contextmanager
 def of_descriptors(left: int = 0) -> Iterator[None]:
     """Nothing can be opened but `left` more at a time."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    taken = [os.open(os.devnull, os.O_RDONLY)]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (taken[0] + left + 3, hard))
+    highest = max(map(int, os.listdir("/proc/self/fd")))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + left + 2, hard))
+    taken: list[int] = []
     try:
         while True:
             try:
