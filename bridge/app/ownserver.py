@@ -148,6 +148,9 @@ def make(repository: Path, run: Run) -> Path:
         for setting, value in SETTINGS.items():
             run(["--git-dir", str(place), "config", setting, value])
         place.chmod(0o700)
+    except KeyboardInterrupt:
+        _unmade(made)
+        raise
     except (OSError, subprocess.CalledProcessError) as error:
         said = getattr(error, "stderr", None) or getattr(error, "strerror", None) or "git failed"
         said = (
@@ -244,6 +247,7 @@ def _locked(keys: Path) -> Iterator[None]:
 
 
 def _write(keys: Path, lines: list[str]) -> None:
+    temporary = ""
     try:
         descriptor, temporary = tempfile.mkstemp(prefix=".authorized_keys.", dir=keys.parent)
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
@@ -252,6 +256,8 @@ def _write(keys: Path, lines: list[str]) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, keys)
     except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
         raise _unwritable(keys, error) from error
 
 

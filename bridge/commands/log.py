@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         rows = [shape(row) for row in itertools.islice(found, most if most is None else min(most, sys.maxsize))]
     lines = [line(row) for row in rows[: SHOWN if wanted is None else wanted]]
     if wanted is None and len(rows) > SHOWN:
-        lines.append(f"… older ones: soul-bridge log -n NUMBER, or git log in {settings.soul}")
+        lines.append(f"… older ones: soul-bridge log -n {10 * SHOWN}, or git log in {safe(str(settings.soul))}")
     context.answer(rows, "\n".join(lines) or "no commit has touched it")
     return 0
 

@@ -62,6 +62,28 @@ def test_an_attempt_that_failed_leaves_nothing_and_says_so(tmp_path: Path, word:
     assert ownserver.make(place, failing("nothing")) == place
 
 
+def test_an_interrupted_attempt_leaves_nothing(tmp_path: Path) -> None:
+    """REPO-1."""
+
+    def run(words: list[str]) -> None:
+        (tmp_path / "kaoru.soul.git").mkdir(exist_ok=True)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ownserver.make(tmp_path / "kaoru.soul.git", run)
+    assert os.listdir(tmp_path) == []
+
+
+def test_keys_that_cannot_be_written_are_told_of_and_nothing_is_left_beside_them(tmp_path: Path) -> None:
+    """AUTH-5."""
+    keys = tmp_path / "authorized_keys"
+    (keys / "in the way").mkdir(parents=True)
+    with pytest.raises(Transient) as refused:
+        ownserver._write(keys, ["# mine"])
+    assert "Nothing was changed" in refused.value.advice
+    assert os.listdir(tmp_path) == ["authorized_keys"]
+
+
 def test_what_cannot_be_taken_away_again_is_named_with_the_command_that_does(tmp_path: Path) -> None:
     """REPO-1: and what somebody else put beside it meanwhile is left alone."""
     place = tmp_path / "git" / "kaoru.soul.git"
