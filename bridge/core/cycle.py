@@ -11,7 +11,8 @@ import enum
 import math
 from dataclasses import dataclass, replace
 
-LIVELY = 2.0  # seconds between polls after a change anywhere
+LIVELY = 1.5  # seconds between polls after a change anywhere, at most
+LEAST = 1.0  # and at least, unless a person configures less
 FRESH_CHANGE = 60.0  # so long after it
 EASING = 1.25  # each quiet poll later than that lengthens the next pause by this
 FIRST_RETRY = 2.0
@@ -76,7 +77,7 @@ def step(cycle: Cycle, ending: Ending, now: float, chance: float) -> Cycle:
     changed = now if ending is Ending.CHANGED else cycle.changed
     eased = max(cycle.pause, LIVELY) * EASING if now - changed > FRESH_CHANGE else LIVELY
     pause = min(eased, cycle.poll)
-    wait = pause * (0.5 + chance / 2)
+    wait = max(pause * (0.5 + chance / 2), min(LEAST, pause))
     return replace(cycle, pause=pause, failures=0, losses=0, next_remote=now + wait, changed=changed)
 
 

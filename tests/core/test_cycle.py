@@ -23,18 +23,18 @@ def waits(ending: Ending, times: int, chance: float = 0.0, begin: Cycle | None =
 
 
 def test_polls_are_lively_after_a_change_and_ease_to_the_configured_pause() -> None:
-    """From 2 s, for a minute, to poll, with jitter between half and all of it."""
+    """From 1.5 s, for a minute, to poll; jitter between half and all of it, and no oftener than each second."""
     state = cycle.step(Cycle(POLL), Ending.CHANGED, NOW - 61, 0.999999)
-    assert 1.9 < state.next_remote - (NOW - 61) <= cycle.LIVELY
+    assert 1.4 < state.next_remote - (NOW - 61) <= cycle.LIVELY
     fresh = cycle.step(Cycle(POLL), Ending.CHANGED, NOW - 59, 0.999999)
     assert max(waits(Ending.QUIET, 40, 0.999999, fresh)) <= cycle.LIVELY
     pauses = waits(Ending.QUIET, 40, 0.999999, state)
     assert pauses == sorted(pauses) and 29 < pauses[-1] <= POLL
     assert waits(Ending.QUIET, 40, 0.0, state)[-1] == POLL / 2
-    assert waits(Ending.CHANGED, 1, 0.0, Cycle(POLL, pause=POLL))[0] == cycle.LIVELY / 2
+    assert waits(Ending.CHANGED, 1, 0.0, Cycle(POLL, pause=POLL))[0] == cycle.LEAST
 
 
-def test_a_configured_pause_below_two_seconds_is_kept() -> None:
+def test_a_configured_pause_below_the_lively_one_is_kept() -> None:
     assert all(wait <= 0.5 for ending in (Ending.CHANGED, Ending.QUIET) for wait in waits(ending, 5, 0.9, Cycle(0.5)))
 
 
