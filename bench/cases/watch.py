@@ -64,12 +64,18 @@ class Watch:
 
     def ready(self) -> None:
         """Wait until the pair works at all. Raises NotSeen."""
+        written: dict[str, str] = {}
         for number in range(10):
-            name, content = f"notes/bench/w{number}.md", f"# w{number}\n\nready\n"
-            self.pair.write(name, content)
+            name = f"notes/bench/w{number}.md"
+            written[name] = f"# w{number}\n\nready\n"
+            self.pair.write(name, written[name])
             try:
-                until(lambda: self.pair.reads(name) == content, "the pair works", self.longest / 10 + 5, 0.02)  # noqa: B023
+                until(lambda: self._any(written), "the pair works", self.longest / 10 + 5, 0.02)
                 return
             except NotSeen:
                 continue
         raise NotSeen("nothing arrived at the other machine")
+
+    def _any(self, written: dict[str, str]) -> bool:
+        # Of what acts by the clock, the first one may well arrive while the third is awaited.
+        return any(self.pair.reads(name) == content for name, content in written.items())
