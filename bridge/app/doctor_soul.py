@@ -255,6 +255,9 @@ def daemon(patient: Patient) -> Finding:
     """Somebody keeps this soul in sync."""
     if patient.running is None:
         return warn("no daemon runs", f"soul-bridge service install {patient.agent}")
+    if not patient.machine.exists(patient.state / "lock"):
+        words = f"process {patient.running} runs, but its state directory {patient.state} was taken away"
+        return fail(f"{words} and cannot be made again", f"ls -ld {_word(patient.state.parent)}")
     if patient.paused:
         return warn("a person stopped the passes", f"soul-bridge resume {patient.agent}")
     return ok(f"process {patient.running}")

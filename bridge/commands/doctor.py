@@ -113,7 +113,8 @@ def _patient(settings: config.Settings, context: Context) -> Iterator[Patient]:
             repo=repo,
             repo_problem=problem,
             status=status.read(places.status_file(settings.agent)),
-            running=lock.holder(places.lock_file(settings.agent)) or statedir.keeper(settings, places),
+            running=lock.holder(places.lock_file(settings.agent))
+            or statedir.keeper(settings.soul, places.lock_file(settings.agent)),
             paused=pause.is_paused(places.state_dir(settings.agent)),
             programs=named(settings),
             metrics_file=metrics.file,

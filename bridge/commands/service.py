@@ -19,7 +19,7 @@ from bridge.adapters.systemd import Systemd
 from bridge.app import service, status
 from bridge.app.service import Service
 from bridge.app.units import PLAIN_PATH, Site
-from bridge.commands import launchd
+from bridge.commands import launchd, statedir
 from bridge.commands.context import Context
 from bridge.core.errors import Refused, Transient, Unusable
 
@@ -63,7 +63,7 @@ def _refuse_second(made: Service, places: config.Places) -> None:
 def _install(made: Service, settings: config.Settings, context: Context) -> int:
     agent, supervisor = settings.agent, made.supervisor
     if not supervisor.system:
-        made.site.writable[0].mkdir(mode=0o700, parents=True, exist_ok=True)
+        statedir.make(made.site.writable[0])
     done = made.install()
     last = (done.document or {}).get("last_pass") or {}
     lingering = None if supervisor.system else Systemd(system=False).lingers()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from bridge.adapters import config, control, formats, lock
+from bridge.adapters import control, formats, lock
 from bridge.app import pause
 from bridge.core.errors import SoulError, Transient
 
@@ -62,7 +62,7 @@ class StateDirectory:
         try:
             self._make()
         except SoulError as error:
-            self._once(f"{self._path} was taken away and cannot be made again: {error.message}")
+            self._once(f"the state directory was taken away, and {error.message}")
             return
         self._told = ""
         self._say(f"{self._path} was taken away or replaced while the daemon ran; what it needs there is made again")
@@ -80,10 +80,7 @@ class StateDirectory:
 
     def _make(self) -> None:
         gone = not self._held.stands(self._lock_file)
-        try:
-            self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise Transient(f"{error.filename}: {error.strerror}", kind="disk") from error
+        make(self._path)
         formats.settle(self._path)
         self._held.renew(self._lock_file)
         if gone:
@@ -94,13 +91,24 @@ class StateDirectory:
             self.server.renew()
 
 
-def keeper(settings: config.Settings, places: config.Places) -> int | None:
-    """The process that keeps a soul although the lock in its state directory is free: that directory was taken away
-    from it. None where nobody does."""
-    private = settings.soul / ".git" / "soul-bridge" / "lock"
-    pid = lock.holder(private)
+def make(path: Path) -> None:
+    """Make a state directory where there is none (0700). Raises Transient(kind="disk")."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise Transient(
+            f"{path} cannot be made: {error.strerror}",
+            kind="disk",
+            advice=f"See what is in the way: ls -ld {path.parent}",
+        ) from error
+
+
+def keeper(soul: Path, lock_file: Path) -> int | None:
+    """The process that keeps the soul in a checkout although the lock in its state directory is free: that directory
+    was taken away from it. None where nobody does."""
+    pid = lock.holder(soul / ".git" / "soul-bridge" / "lock")
     # Whoever began in between holds both.
-    return None if pid is None or lock.is_held(places.lock_file(settings.agent)) else pid
+    return None if pid is None or lock.is_held(lock_file) else pid
 
 
 def warning(pid: int, state: Path) -> str:

@@ -31,23 +31,17 @@ def look(context: Context, agent: str) -> status.Document:
     formats.refuse_newer(places.state_dir(agent))
     pid = lock.holder(places.lock_file(agent))
     running = pid is not None or lock.is_held(places.lock_file(agent))
-    document = status.read(places.status_file(agent))
-    if not running and (found := _keeper(places, agent)) is not None:
-        document = document or _configured(config.load(places, agent))
-        document = _warned(document, statedir.warning(found, places.state_dir(agent)))
-        pid, running = found, True
-    elif document is None:
-        document = _configured(config.load(places, agent))
-    elif _newer(places.config_file(agent), places.status_file(agent), document):
+    found = status.read(places.status_file(agent))
+    document = found or _configured(config.load(places, agent))
+    if (
+        not running
+        and (keeper := statedir.keeper(Path(str(document.get("soul"))), places.lock_file(agent))) is not None
+    ):
+        document = _warned(document, statedir.warning(keeper, places.state_dir(agent)))
+        pid, running = keeper, True
+    elif found is not None and _newer(places.config_file(agent), places.status_file(agent), document):
         document = _compared(context, agent, document, running)
     return status.current(document, running=running, pid=pid, paused=pause.is_paused(places.state_dir(agent)))
-
-
-def _keeper(places: config.Places, agent: str) -> int | None:
-    try:
-        return statedir.keeper(config.load_to_read(places, agent), places)
-    except Unusable:
-        return None
 
 
 def _newer(configured: Path, told: Path, document: status.Document) -> bool:

@@ -26,6 +26,7 @@ from bridge.app.inbox import ANSWERED as ANSWERED
 from bridge.app.reads import Reads
 from bridge.app.soul import KNOWN, Limits, Soul
 from bridge.app.sync import Outcome
+from bridge.commands import statedir
 from bridge.commands.context import Context
 from bridge.commands.reading import no_soul
 from bridge.core import address, ports
@@ -70,10 +71,11 @@ def detour(settings: config.Settings, places: config.Places) -> str:
 
 def lock_of(settings: config.Settings, places: config.Places) -> Lock:
     """The locks of one soul: in its state directory, and in its git directory once there is one. Raises Unusable where
-    a newer version keeps its files, before anything there is touched."""
+    a newer version keeps its files, before anything there is touched; Transient(kind="disk") where no such directory
+    can be made."""
     state, private = folders(settings, places)
     formats.refuse_newer(state, private)
-    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    statedir.make(state)
     paths = [places.lock_file(settings.agent)]
     if (settings.soul / ".git").is_dir():
         paths.append(private / "lock")

@@ -197,7 +197,7 @@ def healthy(**changed: Any) -> Patient:
         checkout=Checkout(), way=Way(tip=tip), repo=repo, status=status, running=4711,
         service=lambda: ok("active and enabled"),
     )  # fmt: skip
-    patient.machine.there.add(patient.git_dir)  # type: ignore[attr-defined]
+    patient.machine.there |= {patient.git_dir, patient.state / "lock"}  # type: ignore[attr-defined]
     return replace(patient, **changed) if changed else patient
 
 
@@ -389,6 +389,8 @@ FAULTS: list[tuple[str, Plant, str, str, str]] = [
     ("daemon", attribute(paused=True), "warn", "stopped the passes", "soul-bridge resume kaoru"),
     ("last pass", status(last_pull="2027-01-15T05:00:00.000Z"), "warn", "3 h ago", "soul-bridge sync"),
     ("last pass", status(last_pull=None), "warn", "not answered", "soul-bridge sync"),
+    ("daemon", lambda patient: patient.machine.there.discard(Path("/t/kaoru/lock")), "fail", "/t/kaoru was taken away",
+     "ls -ld /t"),  # type: ignore[attr-defined]
     ("problem", status(problem={"kind": "rewritten", "message": "history was rewritten"}), "fail", "rewritten",
      "soul-bridge accept-remote"),
     ("problem", status(problem={"kind": "network", "message": "unreachable"}), "warn", "unreach", "soul-bridge sync"),

@@ -77,15 +77,18 @@ def test_a_state_directory_that_cannot_be_made_is_told_once_and_the_daemon_is_no
     assert body.daemon is not None
     shutil.rmtree(body.home / "state")
     (body.home / "state").write_text("in the way\n")
-    until(lambda: "cannot be made again" in body.log(), "it is told", 10)
+    until(lambda: "was taken away, and" in body.log(), "it is told", 10)
     body.write("notes/on.md", "# on\n")
     until(lambda: "notes/on.md" in body.tree(), "passes go on")
     document = body.status()
     assert document["daemon"] == {"running": True, "pid": body.daemon.pid, "since": None}
     assert document["state"] != "stopped" and "was taken away" in document["warnings"][0]
     rows = {row["check"]: row for row in body.run("doctor", "--json").document}
-    assert rows["daemon"]["state"] == "ok"
-    assert body.log().count("cannot be made again") == 1
+    assert rows["daemon"]["state"] == "fail" and "was taken away" in rows["daemon"]["message"]
+    for words in (["sync"], ["lease", "show"], ["init", "kaoru"]):
+        error = body.run(*words, "--json").expect(1)["error"]
+        assert error["kind"] == "disk" and "ls -ld" in error["advice"], words
+    assert body.log().count("was taken away") == 1
     (body.home / "state").unlink()
     body.write("notes/again.md", "# again\n")
     until(lambda: body.seen().get("daemon", {}).get("pid") == body.daemon.pid, "it is there again", 10)
