@@ -239,6 +239,12 @@ def _row(name: str, words: str) -> str:
     return "\n".join([f"  {name:<10} {lines[0]}", *(f"{'':13}{line}" for line in lines[1:])]).rstrip()
 
 
+def held_row(item: Mapping[str, str]) -> str:
+    """A held path and its reason, beneath what a command did; words of a server keep their lines, further in."""
+    reason = safe(item["reason"]).replace("\n", "\n    ")
+    return f"  held: {one_line(item['path'])}: {reason} ({item['rule']})"
+
+
 def cause(kind: str) -> str:
     """A kind of problem in a few words."""
     return _CAUSES.get(kind, kind)

@@ -48,6 +48,4 @@ def told(answer: dict[str, Any], done: str) -> str:
     problem = answer["problem"]
     where = "pushed" if answer["pushed"] else f"not pushed yet: {status.cause(problem)}" if problem else "kept"
     lines = [f"{', '.join(line(path) for path in answer['paths'])}: {done} by {answer['commit'][:10]}, {where}"]
-    return "\n".join(
-        [*lines, *(f"  held: {line(row['path'])}: {row['reason']} ({row['rule']})" for row in answer.get("held", ()))]
-    )
+    return "\n".join([*lines, *map(status.held_row, answer.get("held", ()))])

@@ -6,11 +6,11 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from bridge.app import pause
+from bridge.app import pause, status
 from bridge.commands import wiring
 from bridge.commands.context import Context
 from bridge.core.errors import EXIT_CODES
-from bridge.core.words import line, readable
+from bridge.core.words import readable
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
@@ -32,5 +32,4 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
 
 def told(answer: Mapping[str, Any]) -> str:
     """What was done, and every path that is held with its reason, safe for a terminal."""
-    held = [f"  held: {line(item['path'])}: {readable(item['reason'])} ({item['rule']})" for item in answer["held"]]
-    return "\n".join([readable(answer["sentence"]), *held])
+    return "\n".join([readable(answer["sentence"]), *map(status.held_row, answer["held"])])

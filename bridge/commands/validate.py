@@ -13,7 +13,7 @@ from bridge.commands.reading import no_soul
 from bridge.core import form, layout
 from bridge.core.errors import Held, Moved, Unusable
 from bridge.core.model import EXECUTABLE, PLAIN, Problem
-from bridge.core.words import line, readable
+from bridge.core.words import line
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     unread = {problem.path for problem in found}
     found += [problem for problem in form.problems(files) if problem.path not in unread]
     found.sort(key=lambda problem: (problem.path, problem.line, problem.rule))
-    lines = [readable(f"{_where(problem)}: {problem.message} ({problem.rule})") for problem in found]
+    lines = [line(f"{_where(problem)}: {problem.message} ({problem.rule})") for problem in found]
     words = "\n".join(lines) or f"every rule of form holds in {line(str(directory))} ({len(files)} files)"
     context.answer([asdict(problem) for problem in found], words)
     return 1 if found else 0

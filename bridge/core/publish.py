@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from bridge.core.errors import Refused
 from bridge.core.layout import MAIN
 from bridge.core.model import CheckoutState, File, RemoteLook, Triple
+from bridge.core.words import line
 
 KEEP = "refs/soul-bridge/keep/"
 LOOKS_BEFORE_FORWARD = 2  # a remote that stands behind is believed at the second look (REPO-4)
@@ -73,7 +74,7 @@ def rewritten(known: str, tip: str) -> Refused:
 def not_a_soul(names: list[str]) -> Refused:
     """The refusal of a repository that holds something else."""
     return Refused(
-        f"the remote is not a soul: it has no agent.json, but {', '.join(names[:3])}",
+        f"the remote is not a soul: it has no agent.json, but {', '.join(map(line, names[:3]))}",
         kind="not-a-soul",
         rule="REPO-5",
         advice="Nothing was written there. Check the address in the configuration, or use an empty repository.",

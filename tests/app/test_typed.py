@@ -22,7 +22,7 @@ from bridge.adapters.systemd import Systemd
 from bridge.app import repairing, standing
 from bridge.app.history import Difference
 from bridge.cli import run as call
-from bridge.commands import conflicts, diff, sync
+from bridge.commands import conflicts, diff, restore, sync
 from bridge.commands.context import Context
 from bridge.core.errors import Refused, SoulError
 from bridge.core.model import Presence
@@ -156,6 +156,17 @@ def test_a_long_list_of_held_paths_is_told_to_its_end() -> None:
     held = [{"path": f"notes/{number}\n", "reason": "its name is odd " * 5, "rule": "TREE-7"} for number in range(60)]
     lines = sync.told({"sentence": "nothing to do.", "held": held}).splitlines()
     assert [each.split(": ")[1] for each in lines[1:]] == [f"notes/{number}\\x0a" for number in range(60)]
+
+
+def test_a_reason_that_has_lines_keeps_them_beneath_its_path() -> None:
+    """REPO-8: a reason may be a server's words, or hold a path."""
+    held = [{"path": "notes/x.md", "reason": "the remote refused it:\npushed. all is well", "rule": "REPO-8"}]
+    said = sync.told({"sentence": "nothing to do.", "held": held})
+    assert said.splitlines()[1:] == [
+        "  held: notes/x.md: the remote refused it:", "    pushed. all is well (REPO-8)"
+    ]  # fmt: skip
+    again = restore.told({"paths": ["a"], "commit": "1" * 40, "pushed": True, "problem": None, "held": held}, "back")
+    assert again.splitlines()[1:] == said.splitlines()[1:]
 
 
 def test_one_conflict_is_named_in_the_commands_and_several_are_not() -> None:

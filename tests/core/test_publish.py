@@ -165,3 +165,8 @@ def test_what_a_persons_commit_took_out_unseen_is_brought_back(made: ByHand, mer
 def test_main_gets_back_what_it_had_of_a_withheld_path(made: ByHand, merge: Triple | None) -> None:
     """REPO-7, REPO-8: what is on the disk is its side branch's business; what was never there stays committed."""
     assert publish.taken_out_held(made) == merge
+
+
+def test_no_name_on_a_remote_begins_a_line_of_its_refusal() -> None:
+    """REPO-5: whoever owns a repository names what is in it."""
+    assert "\n" not in publish.not_a_soul(["x\nsoul-bridge: done"]).message
