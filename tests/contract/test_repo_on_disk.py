@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
 import os
 import random
@@ -965,3 +967,19 @@ def test_files_that_may_be_hidden_are_not_taken_for_deleted(repo: Repo, soul: Pa
     os.mkfifo(repo.git_dir / "config")
     with pytest.raises(errors.Transient):
         repo.state()
+
+
+def test_a_lock_of_ours_does_not_stay_where_a_disk_fails(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """REPO-7: taken for another git's, it would keep every pass waiting for ten minutes."""
+    tip = record(repo, {"a": "a"})
+    looked, own = os.lstat, repo.git_dir / "soul-bridge" / "locks"
+
+    def fails(path: str | Path, **options: int) -> os.stat_result:
+        if Path(path).parent == own:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return looked(path, **options)
+
+    monkeypatch.setattr(os, "lstat", fails)
+    with contextlib.suppress(errors.Transient):
+        repo.move("refs/soul-bridge/keep/one", None, tip)
+    assert not list(repo.git_dir.rglob("*.lock"))

@@ -37,8 +37,7 @@ def locked(git_dir: Path, path: Path, content: bytes, attempts: int = _ATTEMPTS)
     lock = path.with_name(path.name + ".lock")
     own = private(git_dir, "locks") / f"{os.getpid()}-{os.urandom(6).hex()}"
     try:
-        _write(own, content)
-        inode = _take(git_dir, lock, own, content, attempts)
+        inode = _take(git_dir, lock, own, _write(own, content), content, attempts)
         try:
             yield lock
         finally:
@@ -78,12 +77,12 @@ def _now(git_dir: Path) -> float:
         return os.fstat(file.fileno()).st_mtime
 
 
-def _take(git_dir: Path, lock: Path, own: Path, content: bytes, attempts: int) -> int:
-    """Make the lock; its inode, by which it is known again."""
+def _take(git_dir: Path, lock: Path, own: Path, inode: int, content: bytes, attempts: int) -> int:
+    """Make the lock; its inode, by which it is known again. Nothing can fail once it is there: it would stay."""
     for attempt in range(attempts):
         try:
             os.link(own, lock)
-            return os.lstat(own).st_ino
+            return inode
         except FileExistsError:
             if not attempt and not young(git_dir, lock):
                 _clear(git_dir, lock)
@@ -93,8 +92,7 @@ def _take(git_dir: Path, lock: Path, own: Path, content: bytes, attempts: int) -
             if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS):
                 raise
             # A file system without hard links: then only its age tells of a lock left behind.
-            _write(lock, content)
-            return os.lstat(lock).st_ino
+            return _write(lock, content)
     raise errors.Transient(f"another git holds {lock}", kind="busy")
 
 
@@ -118,12 +116,18 @@ def _release(lock: Path, inode: int) -> None:
         pass
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write(path: Path, content: bytes) -> int:
+    """Make a file with this content, durable; its inode."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(descriptor)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(descriptor)
+            return os.fstat(descriptor).st_ino
+    except OSError:
+        path.unlink(missing_ok=True)  # it may be the lock itself, which would stay
+        raise
 
 
 def _locks(git_dir: Path, now: float) -> Iterator[str]:
