@@ -47,7 +47,9 @@ class SyncthingPair(Pair):
             others = ["here", "there"] if name == "hub" else ["hub"]
             (home / "soul").mkdir()
             members = "".join(f'    <device id="{ids[other]}"></device>\n' for other in [name, *others])
-            devices = "".join(_device(ids[other], other, listens[other]) for other in [name, *others])
+            # The hub waits to be called: two that call each other at once over a slow line may hang up for ever.
+            calls = {other: f"tcp://{listens[other]}" if name != "hub" else "dynamic" for other in [name, *others]}
+            devices = "".join(_device(ids[other], other, calls[other]) for other in [name, *others])
             text = _CONFIGURATION.format(
                 folder=home / "soul", delay=delay, members=members, devices=devices, listen=listens[name],
                 reconnect=5 if delay == 1 else 60,
@@ -83,8 +85,8 @@ def _environment(home: Path) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "HOME": str(home), "STNOUPGRADE": "1", "STNODEFAULTFOLDER": "1"}
 
 
-def _device(identity: str, name: str, listen: str) -> str:
-    address = f"<address>tcp://{listen}</address>"
+def _device(identity: str, name: str, call: str) -> str:
+    address = f"<address>{call}</address>"
     return f'  <device id="{identity}" name="{name}" compression="metadata">{address}</device>\n'
 
 
