@@ -259,7 +259,7 @@ def start_git(
     except FileNotFoundError as error:
         raise errors.Unusable("the program git was not found on PATH", advice="install git") from error
     except OSError as error:
-        if error.errno in (errno.EAGAIN, *errors.SHORT_OF):
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.ENOEXEC):
             raise errors.Transient(f"git cannot be started now: {error.strerror}", kind="busy") from error
         advice = "see what `command -v git` names; install git"
         raise errors.Unusable(f"git cannot be started: {error.strerror}", advice=advice) from error
