@@ -145,7 +145,11 @@ class Server:
                 threading.Event().wait(0.2)
                 continue
             self._admit(connection)
-            threading.Thread(target=self._serve, args=(connection,), name="control-answer", daemon=True).start()
+            try:
+                threading.Thread(target=self._serve, args=(connection,), name="control-answer", daemon=True).start()
+            except RuntimeError:  # no thread is to be had: this one goes, the next may be luckier
+                self._heard(connection)
+                connection.close()
 
     def _admit(self, connection: socket.socket) -> None:
         """Let another one in, for which whoever has been silent longest has to go: nobody can fill the room."""
@@ -156,6 +160,10 @@ class Server:
                 del self._mute[silent]
                 _hush(silent)
 
+    def _heard(self, connection: socket.socket) -> None:
+        with self._counting:
+            self._mute.pop(connection, None)
+
     def _serve(self, connection: socket.socket) -> None:
         with connection:
             _send(connection, self._reply(connection))
@@ -165,11 +173,10 @@ class Server:
             if _peer(connection) != os.geteuid():
                 return _error(Refused("only the user that the daemon runs as may talk to it", kind="auth"))
             request = _request(connection)
-        except (OSError, ValueError, RecursionError) as error:
+        except (OSError, ValueError, RuntimeError) as error:
             return _error(Refused(f"this is not a request: {error}", kind="usage"))
         finally:
-            with self._counting:
-                self._mute.pop(connection, None)
+            self._heard(connection)
         if request.get("command") in self._prompt:
             return self._answered(request)
         if not self._slots.acquire(blocking=False):

@@ -140,6 +140,23 @@ def test_silent_visitors_keep_nobody_out(server: control.Server, path: Path) -> 
             one.close()
 
 
+def test_where_no_thread_is_to_be_had_the_next_visitor_is_answered(
+    server: control.Server, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, left = threading.Thread.start, [1]
+
+    def starting(thread: threading.Thread) -> None:
+        if thread.name == "control-answer" and left:
+            left.pop()
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", starting)
+    with pytest.raises(Transient):
+        control.ask(path, {"command": "sync"}, 2)
+    assert control.ask(path, {"command": "sync"}, 2)["said"] == "sync"
+
+
 def test_more_commands_than_can_wait_are_told_to_come_again_and_those_that_take_no_time_are_answered(
     path: Path,
 ) -> None:
