@@ -18,7 +18,7 @@ help:
 	@echo "make torture ROUNDS=10    kills, cuts and starves the real program by the hundred, for half an hour or a night"
 	@echo "make faults               lays deliberate faults into copies of the program; the tests have to notice each"
 	@echo "make soak COMMITS=10000   years of one soul, and eight bodies that ask for the lease at once, in half an hour"
-	@echo "make bench                beside git-annex, Syncthing and others, for an hour; QUICK=1: for ten minutes"
+	@echo "make bench                beside git-annex, Syncthing and others, for an hour; QUICK=1: for half of one"
 	@echo "make format               lay out the code"
 	@echo "make venv                 the virtual environment that all of these use, .venv"
 

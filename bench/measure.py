@@ -75,11 +75,11 @@ def tree_of_processes(pid: int) -> list[int]:
 
 
 def memory(pids: Sequence[int]) -> float:
-    """MiB that these processes hold, shared pages divided among those that share them."""
+    """MiB that these processes hold; a page that several of them share counts in each, whatever else is running."""
     total = 0
     for pid in pids:
         for line in _lines(f"/proc/{pid}/smaps_rollup"):
-            if line.startswith("Pss:"):
+            if line.startswith("Rss:"):
                 total += int(line.split()[1])
     return total / 1024
 

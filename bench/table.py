@@ -130,9 +130,9 @@ _INTRODUCTION = """\
 # How fast, how heavy, how steady
 
 This page and its plot were written by `make bench`, from `results.json`, in one run of {minutes:.0f} minutes: sizes
-“{sizes}”, {when}. No number was copied by hand. `make bench` repeats it in place; `make bench QUICK=1` takes a few
-minutes. It needs root, for the host's account `git` and the slow line live in namespaces of their own; nothing leaves
-the machine.
+“{sizes}”, {when}. No number was copied by hand. `make bench` repeats it in place; `make bench QUICK=1` takes
+half an hour. It needs root, for the host's account `git` and the slow line live in namespaces of their own; nothing
+leaves the machine.
 """
 _NOTES = """\
 ## How to read it
@@ -148,5 +148,6 @@ _NOTES = """\
   somebody else had been quicker; *lost* are those that moved nothing.
 - *pass*: one pass without the network, as the daemon makes it; the status and the push that follow it stand in rows of
   their own.
-- Memory is what /proc tells as Pss, in which shared pages are divided among those that share them.
+- *at rest*, memory, processor and wake-ups: everybody rests at the same time and is looked at alone. Memory is what
+  /proc tells as Rss, in which pages that several processes share, such as libraries, count in each of them.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 from bench import peers
 from bench.cases.watch import FLOOR, OURS, Watch
@@ -19,28 +20,35 @@ def who(souls: int) -> str:
 
 
 def run(world: World, results: Results) -> None:
-    """First ourselves, then every peer that runs all the time."""
-    for count in world.sizes.souls:
-        world.say(f"  {who(count)}")
-        body = _many(world, count)
-        with world.running(body):
-            sleep(world.sizes.rest)
-            pids = [body.daemon.pid] if body.daemon is not None else []
-            _watch(world, results, who(count), pids)
-    for peer in peers.chosen(world.sizes.peers):
-        if peer.name in (OURS, FLOOR, peers.cron_git.PEER.name) or peer.missing():
-            continue  # the last two do not run in between
-        world.say(f"  {peer.name}")
-        pair = peer.open(world)
-        try:
-            Watch(pair, world.sizes.longest).ready()
-            sleep(min(20, world.sizes.rest))
-            pids = [pid for each in pair.pids() for pid in tree_of_processes(each)]
-            _watch(world, results, f"{peer.name}, 1 folder", pids)
-        except NotSeen as error:
-            results.add(MEMORY, f"{peer.name}, 1 folder", world.network.name, "MiB", (), note=str(error))
-        finally:
-            pair.close()
+    """Ourselves and every peer that runs all the time; they rest at the same time, and each is looked at alone."""
+    sizes = world.sizes
+    with ExitStack() as closing:
+        watched: dict[str, list[int]] = {}
+        for count in sizes.souls:
+            world.say(f"  {who(count)}")
+            body = _many(world, count)
+            closing.enter_context(world.running(body))
+            watched[who(count)] = [body.daemon.pid] if body.daemon is not None else []
+        for peer in peers.chosen(sizes.peers):
+            if peer.name in (OURS, FLOOR, peers.cron_git.PEER.name) or peer.missing():
+                continue  # the last two do not run in between
+            world.say(f"  {peer.name}")
+            name = f"{peer.name}, 1 folder"
+            pair = peer.open(world)
+            closing.callback(pair.close)
+            try:
+                Watch(pair, sizes.longest).ready()
+            except NotSeen as error:
+                results.add(MEMORY, name, world.network.name, "MiB", (), note=str(error))
+                continue
+            watched[name] = pair.pids()
+        world.say(f"  all of them at rest for {sizes.rest:g} s, then watched for {sizes.watched:g} s")
+        sleep(sizes.rest)
+        _watch(world, results, {name: _with_children(pids) for name, pids in watched.items()})
+
+
+def _with_children(pids: list[int]) -> list[int]:
+    return [pid for each in pids for pid in tree_of_processes(each)]
 
 
 def _many(world: World, count: int) -> Body:
@@ -58,10 +66,12 @@ def _many(world: World, count: int) -> Body:
     return body
 
 
-def _watch(world: World, results: Results, name: str, pids: list[int]) -> None:
+def _watch(world: World, results: Results, watched: dict[str, list[int]]) -> None:
     line, seconds, one = world.network.name, world.sizes.watched, who(1)
-    cpu, wakes = processor(pids), wake_ups(pids)
+    before = {name: (processor(pids), wake_ups(pids)) for name, pids in watched.items()}
     sleep(seconds)
-    results.add(CPU, name, line, "%", [(processor(pids) - cpu) / seconds * 100], than=one)
-    results.add(WAKES, name, line, "/s", [(wake_ups(pids) - wakes) / seconds], than=one)
-    results.add(MEMORY, name, line, "MiB", [memory(pids)], than=one)
+    for name, pids in watched.items():
+        cpu, wakes = before[name]
+        results.add(CPU, name, line, "%", [(processor(pids) - cpu) / seconds * 100], than=one)
+        results.add(WAKES, name, line, "/s", [(wake_ups(pids) - wakes) / seconds], than=one)
+        results.add(MEMORY, name, line, "MiB", [memory(pids)], than=one)
