@@ -149,8 +149,8 @@ FAULTS = (
     Fault(
         "a ref moves to an id that is not durable",
         "adapters/repo/locks.py",
-        "        file.write(content)\n        file.flush()\n        os.fsync(descriptor)\n",
-        "        file.write(content)\n",
+        "            file.write(content)\n            file.flush()\n            os.fsync(descriptor)\n",
+        "            file.write(content)\n",
         "GUARD-4",
         ORDER,
     ),

@@ -99,6 +99,14 @@ FAULTS = (
         (*GUARDS, *PASS),
     ),
     Fault(
+        "what a .gitignore names is recorded while that is being written",
+        "app/observing.py",
+        "    _await_rules(progress, known, found, _coming(soul, look).union(unseen) - look.special.keys())\n",
+        "",
+        "TREE-4",
+        PASS,
+    ),
+    Fault(
         "what stands where main has a file is ignored for ever",
         "app/observing.py",
         "    unseen = _in_the_way_of_main(soul)\n",

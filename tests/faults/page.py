@@ -35,7 +35,8 @@ def written(text: str, faults: Iterable[Fault], caught: Mapping[str, str]) -> st
         test = caught.get(fault.name) or (before[fault.name][2] if fault.name in before else "")
         if test:
             lines.append(f"| {fault.name} | `{fault.file}` | {fault.rule} | `{test}` |\n")
-    return text.replace(table(text), "\n" + HEAD + "".join(lines))
+    start, end = text.index(BEGIN) + len(BEGIN), text.index(END)
+    return text[:start] + "\n" + HEAD + "".join(lines) + text[end:]
 
 
 def plain(node: str) -> str:

@@ -57,3 +57,10 @@ def test_the_table_is_written_anew_with_what_was_tried_and_keeps_the_rest() -> N
         ALL[1].name: (ALL[1].file, ALL[1].rule, "a::b"),
     }
     assert after.startswith("before\n") and after.endswith("after\n")
+
+
+def test_the_table_stands_on_the_page_once() -> None:
+    """Written between the marks, where nothing stood yet, and nowhere else."""
+    after = page.written(f"before\nand more\n{page.BEGIN}\n{page.END}\n", ALL[:1], {ALL[0].name: "c::d"})
+    assert after.startswith("before\nand more\n") and after.count(page.HEAD) == 1
+    assert page.PAGE.read_text("utf-8").count(page.HEAD) == 1
