@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bridge.app import publishing, sync
-from bridge.app.joining import remember_identity
+from bridge.app.joining import REMOTE, remember_identity
 from bridge.app.recording import changed, describe
 from bridge.app.soul import KNOWN, Order, Soul
 from bridge.app.standing import keep, stand_off
@@ -25,7 +25,7 @@ def accept(soul: Soul, words: dict[str, Any]) -> dict[str, Any]:
     first = sync.run(soul, Order(None, waive=True, remote=False, publish=False))
     if isinstance(first.problem, SoulError):
         raise first.problem
-    known, head = soul.seen.recall(publishing.REMOTE), soul.head()
+    known, head = soul.seen.recall(REMOTE), soul.head()
     look = soul.remote.fetch([tip for tip in (head, known) if tip])
     standing = publish.standing(known, look, soul.repo.is_ancestor)
     if known is None or head is None or look.tip is None or standing is not publish.Standing.REWRITTEN:
@@ -81,7 +81,7 @@ def _accept(soul: Soul, choice: str, known: str, head: str, theirs: str) -> None
         keep(soul, head)
         soul.repo.move(MAIN, head, result)
         soul.seen.remember(KNOWN, result)
-        soul.seen.remember(publishing.REMOTE, theirs)
+        soul.seen.remember(REMOTE, theirs)
         soul.seen.remember(publishing.BEHIND, None)
 
 

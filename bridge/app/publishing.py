@@ -7,8 +7,7 @@ made again, so a lost race leaves nothing behind.
 from __future__ import annotations
 
 from bridge.app import namesake, withholding
-from bridge.app.joining import ALONE, IDENTITY, first_contact, remember_identity
-from bridge.app.joining import REMOTE as REMOTE
+from bridge.app.joining import ALONE, IDENTITY, REMOTE, first_contact, remember_identity
 from bridge.app.recording import changed, clock_wrong, describe, tell
 from bridge.app.soul import Progress, Soul
 from bridge.app.standing import StandOff, advance

@@ -8,6 +8,7 @@ from typing import Any
 
 from bridge.app import accepting, consolidating, leasing, sync, undoing
 from bridge.app.soul import Order, Progress, Soul
+from bridge.app.standing import StandOff
 from bridge.core.errors import Transient, Unusable
 
 PASSES = 30  # of one `sync`: a lost race is tried again this often
@@ -141,6 +142,6 @@ def report(outcome: sync.Outcome) -> dict[str, Any]:
         "pending": list(outcome.pending),
         "held": [{"path": path, "rule": rule, "reason": why} for path, (rule, why) in sorted(outcome.held.items())],
     }
-    if outcome.problem is not None and not isinstance(outcome.problem, sync.standing.StandOff):
+    if outcome.problem is not None and not isinstance(outcome.problem, StandOff):
         answer["problem"] = outcome.problem.as_dict() | {"transient": isinstance(outcome.problem, Transient)}
     return answer

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bridge.app import byhand, filling, freezing, materialise, publishing, recording, withholding
-from bridge.app import standing as standing
+from bridge.app import byhand, filling, freezing, materialise, publishing, recording, standing, withholding
 from bridge.app.joining import ALONE, JOINING, REMOTE
 from bridge.app.soul import Order, Progress, Soul
 from bridge.core import cycle, words
