@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
-from bridge.app import status
+from bridge.app import namesake, status
 from bridge.core.instants import seconds
 
 UNVERIFIED = 86400.0  # seconds without a pass that saw that all is the same here and at the remote
@@ -40,6 +40,9 @@ def reasons(document: status.Document) -> dict[str, str]:
     if held:
         more = f" and {len(held) - 1} more" if len(held) > 1 else ""
         found["held"] = f"held: {held[0]['path']}{more} ({held[0]['rule']}: {held[0]['reason']})"
+    for words in document.get("warnings", ()):
+        if words.startswith(namesake.CALLED):
+            found["name"] = words.partition("\n")[0]
     return found
 
 

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from bridge.app import conflicts
+from bridge.app import conflicts, namesake
 from bridge.app.diagnosis import Finding, Patient, fail, listed, ok, size, span, warn
 from bridge.core import bodies, identity, layout, publish
 from bridge.core.errors import SoulError
@@ -21,8 +21,7 @@ LARGE = 2 << 30  # bytes: hosts begin to refuse about here
 LATE = 600.0  # seconds
 COUNTED = 10_000  # commits
 TROUBLES = ("GUARD-2", "GUARD-3", "REPO-8")  # rules by which a path waits that a person can end
-TWO_MACHINES = "two machines share the name"
-TOLD_ELSEWHERE = (TWO_MACHINES, "metrics ")  # beginnings of warnings that another check tells
+TOLD_ELSEWHERE = (namesake.CALLED, "metrics ")  # beginnings of warnings that another check tells
 ABSENT = {
     Presence.MISSING: "the checkout is missing: if its disk is not mounted, mount it first",
     Presence.EMPTY: "the checkout is empty: if its disk is not mounted, mount it first",
@@ -197,7 +196,7 @@ def who(patient: Patient) -> Finding | None:
 def body(patient: Patient) -> Finding | None:
     """No other machine uses this body's name (MERGE-9)."""
     for words in (patient.status or {}).get("warnings", ()):
-        if words.startswith(TWO_MACHINES):
+        if words.startswith(namesake.CALLED):
             remedy = f"soul-bridge init {patient.agent} --take-over   # if only this machine is left; else see status"
             return fail(words.splitlines()[0], remedy)
     for commit in (patient.remote_tip(), patient.tip()):

@@ -13,6 +13,7 @@ from bridge.core import bodies
 from bridge.core.instants import iso
 from bridge.core.ports import Seen
 
+CALLED = "two machines share the name"  # how what is said of it begins
 NAMESAKE = "namesake"  # remembered: the last commit of this body's name that another machine made, and when it was met
 SEAT = "seat"  # remembered: the file that this memory is in, and since when
 OFFERED = "offered"  # remembered: commits that were sent to the remote before main had them
@@ -82,7 +83,7 @@ def take_over(soul: Soul) -> None:
 
 
 def _called(body: str) -> str:
-    return f"two machines share the name {body}"
+    return f"{CALLED} {body}"
 
 
 def _host(soul: Soul, found: dict[str, Any]) -> str:

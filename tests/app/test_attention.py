@@ -29,6 +29,16 @@ def problem(kind: str) -> dict[str, Any]:
     return {"kind": kind, "message": "Permission denied\n(publickey).", "advice": "a", "since": None, "next_try": None}
 
 
+def test_another_machine_under_this_bodys_name_is_told_once_and_its_end_once() -> None:
+    """MERGE-9."""
+    person = Person()
+    for _ in range(3):
+        assert person.look(warnings=["two machines share the name laptop: a commit\nWrite", "a limit"]) == ["name"]
+    assert person.look(warnings=["a limit"]) == []
+    assert person.states() == ["attention name", "calm"]
+    assert person.heard[0].words == ("two machines share the name laptop: a commit",)
+
+
 class Person:
     """Somebody who is told, and what looks for them; time goes on by a minute with each look."""
 
