@@ -137,6 +137,14 @@ def public(path: Path) -> PublicKey:
     return PublicKey(words[1], words[2].strip() if len(words) > 2 else "")
 
 
+def fingerprint(path: Path) -> str | None:
+    """The fingerprint of the public half beside the private key, None where there is none."""
+    try:
+        return public(path).fingerprint
+    except Refused:
+        return None
+
+
 class Successor:
     """A new key beside the present one, `<name>.next`, until it takes its place; every step may be the last one.
 

@@ -214,7 +214,7 @@ def being_written(soul: Soul, path: str) -> bool:
 def beat(soul: Soul, tree: str) -> File:
     """The registry entry of this body as of now."""
     current = soul.content(soul.repo.entry(tree, bodies.path(soul.body)))
-    content = bodies.beat(current, soul.body, "soul-bridge", soul.version, soul.host, soul.clock.now())
+    content = bodies.beat(current, soul.body, "soul-bridge", soul.version, soul.host, soul.clock.now(), soul.key())
     return File(soul.repo.write(content))
 
 

@@ -31,6 +31,10 @@ def _always(path: str, since: float) -> bool:
     return True
 
 
+def _unknown() -> str | None:
+    return None
+
+
 @dataclass
 class Soul:
     """The ports of one soul, and what only the present process knows.
@@ -44,7 +48,7 @@ class Soul:
     than that consolidation's was read. born: since when this memory is where it is, epoch seconds; before that, it
     may have been another copy's. was_read: whether the agent closed a file after reading it since a boottime;
     true where nobody can tell (MERGE-12). boot: which start of the machine this is; what was remembered with a
-    boottime of another one is of an unknown age.
+    boottime of another one is of an unknown age. key: the fingerprint of this body's deploy key, None: not known.
     """
 
     agent: str
@@ -73,6 +77,7 @@ class Soul:
     lost: bool = False
     born: float = math.inf
     was_read: Callable[[str, float], bool] = _always
+    key: Callable[[], str | None] = _unknown
     boot: str = ""
 
     def head(self) -> str | None:

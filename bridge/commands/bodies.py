@@ -48,15 +48,8 @@ def _with_keys(rows: list[dict[str, Any]], settings: config.Settings) -> None:
         own = row["body"] == settings.body
         row["waiting"] = None
         if own:
-            row["fingerprint"] = _fingerprint(keys, settings.key) or row["fingerprint"]
-            row["waiting"] = _fingerprint(keys, settings.key.with_name(f"{settings.key.name}.next"))
-
-
-def _fingerprint(keys: Any, path: Any) -> str | None:
-    try:
-        return str(keys.public(path).fingerprint)
-    except Refused:
-        return None
+            row["fingerprint"] = keys.fingerprint(settings.key) or row["fingerprint"]
+            row["waiting"] = keys.fingerprint(settings.key.with_name(f"{settings.key.name}.next"))
 
 
 def _lines(row: dict[str, Any], own: str) -> list[str]:

@@ -9,6 +9,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,7 @@ def open_soul(settings: config.Settings, context: Context, lock: Lock, *, create
         born=born,
         was_read=reads.since,
         boot=boot(),
+        key=partial(keys.fingerprint, settings.key),
     )
     if (mended or seen.lost is not None) and soul.seen.recall(KNOWN) is None:
         repairing.begin_again(soul, formats.line_of(state / MATERIALISED))

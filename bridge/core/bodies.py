@@ -72,10 +72,19 @@ def foreign(path: str, body: str, registered: Collection[str]) -> bool:
     return name is not None and name != body and name in registered
 
 
-def beat(current: bytes | None, body: str, framework: str, version: str, host: str | None, now: float) -> bytes:
+def beat(
+    current: bytes | None,
+    body: str,
+    framework: str,
+    version: str,
+    host: str | None,
+    now: float,
+    key: str | None = None,
+) -> bytes:
     """A body's file with what is true of it now; fields that are not ours to say stay. now: seconds since the epoch.
 
-    An empty framework, or no host, leaves what the file says.
+    key: the fingerprint of its deploy key, so that every body can say which one to delete. An empty framework, no host
+    or no key leaves what the file says.
     """
     fields = read(current) or {}
     fields |= {"body": body, "kind": fields.get("kind") if fields.get("kind") in KINDS else "bridge"}
@@ -83,6 +92,8 @@ def beat(current: bytes | None, body: str, framework: str, version: str, host: s
     fields["bridge"] = version
     if host is not None:
         fields["host"] = host
+    if key is not None:
+        fields["key"] = key
     fields["lastSeen"] = instants.exact(int(now * 1000))
     return write(fields)
 

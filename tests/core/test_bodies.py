@@ -35,6 +35,15 @@ def test_a_beat_says_what_is_true_now_and_keeps_what_others_wrote() -> None:
     assert list(later)[-1] == "lastSeen"
 
 
+def test_a_beat_says_by_which_key_the_body_gets_in_and_forgets_none_it_cannot_read() -> None:
+    """FORM-6: whoever loses the machine has to know which deploy key to delete."""
+    key = "SHA256:" + "k" * 43
+    first = bodies.beat(None, "laptop", "hermes", "0.1.0", "thinkpad", NOW, key)
+    assert bodies.key_of(json.loads(first)) == key and bodies.problems("bodies/laptop.json", first) == []
+    later = json.loads(bodies.beat(first, "laptop", "hermes", "0.1.0", "thinkpad", NOW + 1))
+    assert bodies.key_of(later) == key and list(later)[-1] == "lastSeen"
+
+
 @given(current=st.none() | st.binary(max_size=20) | st.just(b'{"kind": [], "framework": 7, "lastSeen": {}}'))
 def test_whatever_a_body_finds_in_its_place_it_writes_a_valid_file(current: bytes | None) -> None:
     """FORM-6"""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,22 +32,25 @@ def laptop(fleet: Fleet) -> Body:
     """The one that is asked; it knows of the other."""
     body = fleet.body("laptop")
     other = fleet.body("server")
-    path = other.soul / "bodies" / "server.json"
-    fields = json.loads(path.read_text())
-    path.write_text(json.dumps({**fields, "key": LOST.fingerprint}, indent=2) + "\n")
     other.sync()
     body.sync()
     return body
 
 
-def test_a_body_knows_its_own_key_and_what_others_tell_of_theirs(laptop: Body) -> None:
-    """AUTH-5: keys are added to the document, and nothing of it is changed."""
+@pytest.fixture
+def other_key(fleet: Fleet, laptop: Body) -> str:
+    """The fingerprint of the other's key."""
+    return str(fleet.bodies["server"].json("key", "show")["fingerprint"])
+
+
+def test_a_body_knows_its_own_key_and_what_others_tell_of_theirs(laptop: Body, other_key: str) -> None:
+    """AUTH-5, FORM-6: keys are added to the document, and nothing of it is changed."""
     rows = {row["body"]: row for row in laptop.json("bodies")}
     assert rows["laptop"]["fingerprint"] == laptop.json("key", "show")["fingerprint"]
     assert rows["laptop"]["waiting"] is None
-    assert rows["server"]["fingerprint"] == LOST.fingerprint
+    assert rows["server"]["fingerprint"] == other_key != rows["laptop"]["fingerprint"]
     shown = laptop.run("bodies").out
-    assert "(this body)" in shown and f"key {LOST.fingerprint}" in shown and "--revoke-steps" in shown
+    assert "(this body)" in shown and f"key {other_key}" in shown and "--revoke-steps" in shown
 
 
 def test_a_new_key_that_waits_is_listed_beside_the_present_one(laptop: Body) -> None:
@@ -59,14 +61,14 @@ def test_a_new_key_that_waits_is_listed_beside_the_present_one(laptop: Body) -> 
     assert row["waiting"] in laptop.run("bodies").out
 
 
-def test_the_steps_name_the_key_and_end_with_the_registry(laptop: Body) -> None:
+def test_the_steps_name_the_key_and_end_with_the_registry(laptop: Body, other_key: str) -> None:
     """AUTH-5."""
     document = laptop.json("bodies", "--revoke-steps", "server")
-    assert document["fingerprint"] == LOST.fingerprint
+    assert document["fingerprint"] == other_key
     assert document["titles"] == ["soul-bridge server", "kaoru.server soul-bridge"]
     assert all(set(step) == {"where", "do"} and step["do"] for step in document["steps"])
     shown = laptop.run("bodies", "--revoke-steps", "server").out
-    assert "soul-bridge host revoke kaoru.server" in shown and f"says that it is {LOST.fingerprint}" in shown
+    assert "soul-bridge host revoke kaoru.server" in shown and f"says that it is {other_key}" in shown
     assert "soul-bridge bodies forget server --agent kaoru" in shown
     own = laptop.run("bodies", "kaoru", "--revoke-steps", "laptop").out
     assert "bodies forget" not in own and laptop.json("key", "show")["fingerprint"] in own
