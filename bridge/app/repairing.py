@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bridge.app.joining import BASE, DONE, JOINING
 from bridge.app.soul import KNOWN, Soul
-from bridge.core.errors import Refused, SoulError, Transient
+from bridge.core.errors import Refused, Transient
 from bridge.core.layout import MAIN
 from bridge.core.ports import Repo
 
@@ -19,13 +19,16 @@ GIT = ".git"
 
 
 def whole(repo: Repo) -> bool:
-    """Whether main's tip and everything in its tree can be read; True where there is no main yet."""
+    """Whether main's tip and everything in its tree can be read; True where there is no main yet.
+
+    Raises Transient where that cannot be told now.
+    """
     try:
         tip = repo.tip(MAIN)
         if tip is None:
             return True
         return all(repo.has(file.oid) for _, file in repo.files(repo.info(tip).tree) if file.regular)
-    except SoulError:
+    except Refused:
         return False
 
 

@@ -18,6 +18,8 @@ import errno
 
 # What the machine has too little of for the moment: no fact about the file that was asked for.
 SHORT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+# What a disk says that does not answer: nothing about what lies there.
+FAILING = (errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.EREMOTEIO, errno.ETIMEDOUT, errno.ENXIO)
 
 # Exit codes: what a script may rely on (README).
 EXIT_CODES = {

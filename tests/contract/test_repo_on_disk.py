@@ -17,11 +17,13 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bridge.adapters import gitenv, seen
 from bridge.adapters.repo import Repo, locks, packs
+from bridge.app import repairing
 from bridge.core import errors
 from bridge.core.model import EXECUTABLE, GITLINK, PLAIN, File, blob_id
 from tests import shortage
@@ -955,6 +957,28 @@ def test_running_out_of_descriptors_damages_nothing(repo: Repo, soul: Path) -> N
         with shortage.of_descriptors(), pytest.raises(errors.Transient):
             ask()
     assert repo.has(blob) and repo.is_ancestor(first, tip)
+
+
+@pytest.mark.parametrize("number", errors.FAILING)
+def test_a_disk_that_does_not_answer_tells_nothing_about_the_git_directory(
+    repo: Repo, soul: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """REPO-7: it is not damaged; nothing is set aside, and the next look may find it as it was."""
+    tip = record(repo, {"notes/a.md": "a"})
+    opening = os.open
+
+    def failing(path: Any, flags: int, *rest: Any, **more: Any) -> int:
+        if str(path).startswith(str(repo.git_dir)):
+            raise OSError(number, os.strerror(number))
+        return opening(path, flags, *rest, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", failing)
+        for ask in (lambda: Repo.open(soul), lambda: repo.tip(MAIN), lambda: repairing.whole(repo)):
+            with pytest.raises(errors.Transient) as caught:
+                ask()
+            assert caught.value.kind == "disk" and "dmesg" in caught.value.advice
+    assert Repo.open(soul).tip(MAIN) == tip and repairing.whole(repo)
 
 
 def test_files_that_may_be_hidden_are_not_taken_for_deleted(repo: Repo, soul: Path) -> None:

@@ -248,12 +248,22 @@ def _inflate(packed: bytes) -> bytes:
 
 
 def unreadable(what: str, error: OSError) -> errors.SoulError:
-    """The error for what is there and cannot be read. A machine that is short of descriptors for a moment says nothing
-    about the disk: nothing may be set aside for that."""
+    """The error for what is there and cannot be read. A machine that is short of descriptors for a moment, or a disk
+    that does not answer, says nothing about what lies there: nothing may be set aside for that."""
     words = error.strerror or str(error)
-    # libgit2 passes the system's words on, and not their number.
-    if error.errno in errors.SHORT_OF or any(os.strerror(number) in words for number in errors.SHORT_OF):
+
+    def among(numbers: tuple[int, ...]) -> bool:
+        # libgit2 passes the system's words on, and not their number.
+        return error.errno in numbers or any(os.strerror(number) in words for number in numbers)
+
+    if among(errors.SHORT_OF):
         return errors.Transient(f"{what} cannot be read now: {words}", kind="busy")
+    if among(errors.FAILING):
+        return errors.Transient(
+            f"{what} cannot be read: {words}",
+            kind="disk",
+            advice="nothing was changed and nothing is set aside; look at the disk: sudo dmesg | tail",
+        )
     return damaged(f"{what} cannot be read: {words}")
 
 
