@@ -18,6 +18,7 @@ from pathlib import Path
 from bridge.adapters.gitenv import clean_environment
 from bridge.core.errors import Transient
 from bridge.core.ports import Clock
+from bridge.core.publish import LOCKED
 
 ENOUGH = 4  # paths of one kind that are named
 PATIENCE = 10.0  # seconds that a host has to answer
@@ -26,7 +27,6 @@ _INSTALLERS = {
     "apt-get": "sudo apt-get install", "dnf": "sudo dnf install", "zypper": "sudo zypper install",
     "pacman": "sudo pacman -S", "apk": "sudo apk add", "brew": "brew install",
 }  # fmt: skip
-_LOCKED = ("HEAD", "config", "index", "packed-refs", "shallow", "ORIG_HEAD")
 _INOTIFY = Path("/proc/sys/fs/inotify")
 
 
@@ -133,7 +133,7 @@ class Machine:
     def locks(self, git_dir: Path) -> list[tuple[Path, float]]:
         """Lock files of git, each with its age in seconds."""
         now, found = self._clock.now(), []
-        names = [git_dir / f"{name}.lock" for name in _LOCKED]
+        names = [git_dir / f"{name}.lock" for name in LOCKED]
         for path in [*names, *sorted((git_dir / "refs").rglob("*.lock"))]:
             with contextlib.suppress(OSError):
                 found.append((path, now - path.lstat().st_mtime))

@@ -6,6 +6,8 @@ import re
 import shlex
 
 from bridge.app.diagnosis import Finding, Patient, fail, ok, size, span, warn
+from bridge.core import newest
+from bridge.core.instants import seconds
 
 PYTHON = (3, 11)
 GIT = (2, 34)
@@ -16,7 +18,6 @@ LIBRARIES = {
 LITTLE = 200 << 20  # bytes free: soon nothing can be recorded
 NONE_LEFT = 20 << 20
 FEW_INODES = 1000
-AHEAD = 300.0  # seconds (MERGE-6)
 LOOKED_AT = 500  # commits that are looked at for their time
 WATCHES = "sudo sysctl -w fs.inotify.max_user_watches=1048576"
 
@@ -114,7 +115,7 @@ def clock(patient: Patient) -> Finding | None:
         return None
     now, ahead = patient.now, []
     stored = _last_pass(patient)
-    if stored is not None and stored > now + AHEAD:
+    if stored is not None and newest.clock_wrong(stored, now):
         return fail(
             f"this clock is {span(stored - now)} earlier than at the last pass: until it is right, others win",
             "sudo timedatectl set-ntp true",
@@ -124,21 +125,19 @@ def clock(patient: Patient) -> Finding | None:
         for number, commit in enumerate(patient.repo.log(tip)):
             if number >= LOOKED_AT:
                 break
-            if commit.time > now + AHEAD:
+            if newest.from_future(commit.time, now):
                 ahead.append(commit)
     if ahead:
-        newest = max(ahead, key=lambda commit: commit.time)
+        last = max(commit.time for commit in ahead)
         bodies = ", ".join(sorted({commit.body or "somebody" for commit in ahead}))
         return warn(
-            f"commits of {bodies} are up to {span(newest.time - now)} in the future: a clock is wrong",
+            f"commits of {bodies} are up to {span(last - now)} in the future: a clock is wrong",
             "sudo timedatectl set-ntp true   # here, and on that machine",
         )
     return ok("no commit is from the future")
 
 
 def _last_pass(patient: Patient) -> float | None:
-    from bridge.core.instants import seconds
-
     return seconds(((patient.status or {}).get("last_pass") or {}).get("at"))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from bridge.app import conflicts, namesake
 from bridge.app.diagnosis import Finding, Patient, fail, listed, ok, size, span, warn
+from bridge.app.standing import ABSENCES
 from bridge.core import bodies, identity, layout, publish
 from bridge.core.errors import SoulError
 from bridge.core.instants import seconds
@@ -15,18 +16,17 @@ from bridge.core.layout import MAIN
 from bridge.core.model import Presence
 from bridge.core.words import counted
 
-STALE = 600.0  # seconds after which a lock of git belongs to nobody
 MANY_PACKS = 100
 LARGE = 2 << 30  # bytes: hosts begin to refuse about here
 LATE = 600.0  # seconds
 COUNTED = 10_000  # commits
 TROUBLES = ("GUARD-2", "GUARD-3", "REPO-8")  # rules by which a path waits that a person can end
 TOLD_ELSEWHERE = (namesake.CALLED, "metrics ")  # beginnings of warnings that another check tells
-ABSENT = {
-    Presence.MISSING: "the checkout is missing: if its disk is not mounted, mount it first",
-    Presence.EMPTY: "the checkout is empty: if its disk is not mounted, mount it first",
-    Presence.FOREIGN: "another repository stands where the checkout should be",
-    Presence.NO_GIT: "the checkout's .git is missing or damaged; a fresh one is fetched, no file is lost",
+MOUNT = ": if its disk is not mounted, mount it first"
+FURTHER = {
+    Presence.MISSING: MOUNT,
+    Presence.EMPTY: MOUNT,
+    Presence.NO_GIT: "; a fresh one is fetched, no file is lost",
 }
 
 
@@ -34,12 +34,11 @@ def checkout(patient: Patient) -> Finding:
     """The checkout, and the one that this body knows (GUARD-2)."""
     found = patient.checkout.presence()
     again = f"soul-bridge init {patient.agent}"
+    if found is Presence.PRESENT:
+        return ok(str(patient.soul))
     if found is Presence.FOREIGN:
-        put = f"mv {_word(patient.soul)} {_word(patient.soul)}.other && {again}"
-        return fail(f"{ABSENT[found]} ({patient.soul})", put)
-    if found is not Presence.PRESENT:
-        return fail(f"{ABSENT[found]} ({patient.soul})", again)
-    return ok(str(patient.soul))
+        again = f"mv {_word(patient.soul)} {_word(patient.soul)}.other && {again}"
+    return fail(f"{ABSENCES[found]}{FURTHER.get(found, '')} ({patient.soul})", again)
 
 
 def owner(patient: Patient) -> Finding | None:
@@ -118,7 +117,7 @@ def replaced(patient: Patient) -> Finding | None:
 
 def locks(patient: Patient) -> Finding | None:
     """No lock of git that nobody holds any more."""
-    stale = [path for path, age in patient.machine.locks(patient.git_dir) if age >= STALE]
+    stale = [path for path, age in patient.machine.locks(patient.git_dir) if age >= publish.STALE]
     if stale:
         return warn(
             f"left behind by a git that is no more: {listed(stale)}", "rm " + " ".join(_word(path) for path in stale)
@@ -314,7 +313,7 @@ def programs(patient: Patient) -> Finding | None:
     missing = [f"{key}: {words[0]}" for key, words in patient.programs.items() if not patient.machine.program(words[0])]
     if missing:
         return warn(f"there is no program {listed(missing)}", f"${{EDITOR:-vi}} {_word(patient.config)}")
-    return ok(f"{len(patient.programs)} programs are there")
+    return ok(f"{counted(len(patient.programs), 'program')} found")
 
 
 def metrics(patient: Patient) -> Finding | None:

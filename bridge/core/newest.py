@@ -26,6 +26,11 @@ def clock_wrong(last: float | None, now: float) -> bool:
     return last is not None and now + SET_BACK < last
 
 
+def from_future(time: int, now: float) -> bool:
+    """Whether a commit's time is so far ahead of a body's clock that it says nothing. Both: seconds since the epoch."""
+    return time > now + AHEAD
+
+
 def _choose(path: str, triple: Triple, facts: Facts) -> tuple[str, str]:
     """The side that stands, and why. The first clause that applies decides."""
     ours, theirs = triple.ours, triple.theirs
@@ -52,6 +57,6 @@ def _untouched(file: File, facts: Facts) -> bool:
 
 def _instant(touch: Touch | None, now: int) -> tuple[bool, int]:
     """When a side changed the path, comparable; an unknown time is older than every known one."""
-    if touch is None or touch.time > now + AHEAD:
+    if touch is None or from_future(touch.time, now):
         return False, 0
     return True, touch.time

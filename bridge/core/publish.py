@@ -15,6 +15,8 @@ from bridge.core.model import CheckoutState, File, RemoteLook, Triple
 from bridge.core.words import line
 
 KEEP = "refs/soul-bridge/keep/"
+LOCKED = ("HEAD", "config", "index", "packed-refs", "shallow", "ORIG_HEAD")  # of a git directory; and every ref
+STALE = 600.0  # seconds after which a lock, or a half-written pack, belongs to no git that is alive
 LOOKS_BEFORE_FORWARD = 2  # a remote that stands behind is believed at the second look (REPO-4)
 
 

@@ -209,6 +209,7 @@ def test_a_healthy_soul_has_nothing_but_ok_and_every_check_has_something_to_say(
     assert [row for row in rows if row.state != "ok" or row.remedy] == []
     assert [row.check for row in rows] == [name for name, _, _ in doctor.CHECKS]
     assert all(row.message for row in rows)
+    assert next(row.message for row in rows if row.check == "programs") == "1 program found"
 
 
 Plant = Callable[[Patient], None]

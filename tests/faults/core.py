@@ -214,7 +214,7 @@ FAULTS = (
     Fault(
         "a commit from the future wins",
         "core/newest.py",
-        "if touch is None or touch.time > now + AHEAD:",
+        "if touch is None or from_future(touch.time, now):",
         "if touch is None:",
         "MERGE-6",
         MERGE,

@@ -20,11 +20,10 @@ from bridge.adapters.gitenv import private
 from bridge.adapters.repo.packs import OURS
 from bridge.adapters.repo.store import read_loose
 from bridge.core import errors
+from bridge.core.publish import LOCKED, STALE
 
-STALE = 600.0  # seconds after which a lock, or a half-written pack, belongs to no git that is alive
 _ATTEMPTS = 50  # looks at a lock that is held, 20 ms apart
 _PAUSE = 0.02
-_TOP = ("index.lock", "HEAD.lock", "config.lock", "packed-refs.lock", "shallow.lock", "ORIG_HEAD.lock")
 
 
 @contextmanager
@@ -133,7 +132,8 @@ def _write(path: Path, content: bytes) -> int:
 def _locks(git_dir: Path, now: float) -> Iterator[str]:
     place = git_dir / "soul-bridge" / "locks"
     ours = {file.lstat().st_ino for file in place.iterdir()} if place.is_dir() else set()
-    found = [git_dir / name for name in _TOP if os.path.lexists(git_dir / name)]
+    tops = [git_dir / f"{name}.lock" for name in LOCKED]
+    found = [path for path in tops if os.path.lexists(path)]
     for folder, _, files in os.walk(git_dir / "refs"):
         found += [Path(folder, name) for name in files if name.endswith(".lock")]
     for lock in found:
