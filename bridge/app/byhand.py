@@ -27,14 +27,18 @@ def settle(soul: Soul, progress: Progress) -> None:
     if accepted is None:
         return
     before, tip = accepted
-    # Afterwards main stands elsewhere: a crash in between does not do it twice.
+    on_disk: dict[str, File | None] = {}
+    # Once something was brought back, main stands elsewhere: a crash in between does not do it twice.
     if tip == soul.head() and soul.repo.has(before):
         before, made = _below(soul, before, tip)
-        _settle(soul, progress, before, made, soul.repo.diff(soul.tree_of(before), soul.tree_of(tip)))
-    soul.seen.remember(ACCEPTED, None)
+        on_disk = _settle(soul, progress, before, made, soul.repo.diff(soul.tree_of(before), soul.tree_of(tip)))
+    with soul.seen.transaction():  # or what was seen would differ from what main had when it is done once more
+        _was_on_disk(soul, on_disk)
+        soul.seen.remember(ACCEPTED, None)
 
 
-def _settle(soul: Soul, progress: Progress, before: str, made: int, changes: Changes) -> None:
+def _settle(soul: Soul, progress: Progress, before: str, made: int, changes: Changes) -> dict[str, File | None]:
+    """Bring it back; what of the changes had been on disk."""
     changes = {path: files for path, files in changes.items() if path not in soul.unplaced}
     holds = withheld.recall(soul)
     known = {path: entry for path in changes if (entry := soul.seen.get(path)) is not None}
@@ -59,7 +63,7 @@ def _settle(soul: Soul, progress: Progress, before: str, made: int, changes: Cha
     if triples:
         commit(soul, progress, Local(triples, theirs=before))
     written = known.keys() - untouched - look.special.keys() - holds.keys()
-    _was_on_disk(soul, {path: changes[path][1] for path in written})
+    return {path: changes[path][1] for path in written}
 
 
 def _read(soul: Soul, path: str, entry: SeenEntry | None, untouched: bool, committed: File | None) -> File | None:
@@ -97,12 +101,11 @@ def _was_on_disk(soul: Soul, committed: dict[str, File | None]) -> None:
 
     A working file that nobody touched shows that its commit was made without it: that one is brought to it instead.
     """
-    with soul.seen.transaction():
-        for path, file in committed.items():
-            if file is None or file.regular:
-                soul.seen.put(path, None if file is None else SeenEntry(file, file.oid, NOBODY))
-        leave(soul, set(committed))
-        # What waited has been decided by a person.
-        waits = soul.seen.recall(WAITS) or {}
-        if waits.keys() & committed.keys():
-            soul.seen.remember(WAITS, {path: wait for path, wait in waits.items() if path not in committed} or None)
+    for path, file in committed.items():
+        if file is None or file.regular:
+            soul.seen.put(path, None if file is None else SeenEntry(file, file.oid, NOBODY))
+    leave(soul, set(committed))
+    # What waited has been decided by a person.
+    waits = soul.seen.recall(WAITS) or {}
+    if waits.keys() & committed.keys():
+        soul.seen.remember(WAITS, {path: wait for path, wait in waits.items() if path not in committed} or None)
