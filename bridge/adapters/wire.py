@@ -377,7 +377,7 @@ def _enter(line: bytes, refs: dict[str, str], haves: set[str]) -> None:
     if name == b".have":
         haves.add(oid.decode())
     elif name.startswith(b"refs/") and not name.endswith(b"^{}"):
-        known = refs.setdefault(name.decode("utf-8", "replace"), oid.decode())
+        known = refs.setdefault(name.decode("utf-8", "backslashreplace"), oid.decode())
         if known != oid.decode():
             raise _garbled(line)
 

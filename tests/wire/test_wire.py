@@ -94,6 +94,16 @@ def test_haves_may_come_first_and_carry_the_capabilities() -> None:
     assert "report-status" in said.capabilities
 
 
+def test_names_that_are_no_text_stay_apart() -> None:
+    """REPO-5: another branch whose name is in no encoding stops nobody."""
+    lines = [
+        b"%s refs/heads/%s" % (oid.encode(), name) for oid, name in ((ONE, b"\xe9"), (THREE, b"\xe8"), (TWO, b"main"))
+    ]
+    script = packet(lines[0] + b"\0" + WRITE + b"\n") + b"".join(packet(line + b"\n") for line in lines[1:])
+    said = wire.advertisement(spoken(script + b"0000"))
+    assert said.tip == TWO and said.others == (r"refs/heads/\xe8", r"refs/heads/\xe9")
+
+
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=20))
 def test_an_advertisement_may_be_split_anywhere(sizes: list[int]) -> None:
     line = spoken(WHOLE, sizes=itertools.cycle(sizes))
