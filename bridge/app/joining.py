@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bridge.app.soul import KNOWN, Progress, Soul
 from bridge.app.standing import keep
+from bridge.app.withheld import WITHHELD
 from bridge.core import identity, layout, publish
 from bridge.core.errors import Held, Moved, Refused
 from bridge.core.layout import MAIN
@@ -16,6 +17,9 @@ IDENTITY = "identity"  # remembered: the published id
 BIRTH = "birth"  # remembered: id, instant and displayed name of the identity that was generated here
 DONE = "materialised"  # remembered: the tree that the working files were last brought to
 LEFT = "left"  # remembered: paths whose working file may differ from that
+PLACING = "files placed"  # remembered: the intent, boottime, what is placed, by path, and the boot
+RECORDING = "recording"  # remembered: the intent of a record
+REBUILDING = "rebuilding"  # remembered: the intent of a first part
 BASE = "base"  # remembered by a fresh git directory: the commit that the checkout was last brought to (REPO-7)
 NOBODY = Stamp(-1, 0, 0, 0)  # the stamp of bytes that we did not read ourselves: equal to no file's
 
@@ -71,7 +75,7 @@ def _join(soul: Soul, progress: Progress, head: str | None, theirs: str) -> None
         # Before main moves: a crash after that must not make an old copy look like an edit of a clone.
         for path in soul.seen.under(""):
             soul.seen.put(path, None)
-        for name in (DONE, LEFT, "files placed", "recording", "withheld", "rebuilding"):
+        for name in (DONE, LEFT, PLACING, RECORDING, WITHHELD, REBUILDING):
             soul.seen.remember(name, None)
         soul.seen.remember(JOINING, True)
     if head != theirs:

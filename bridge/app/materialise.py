@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from bridge.app import arrivals
-from bridge.app.joining import DONE, LEFT, NOBODY
+from bridge.app.joining import DONE, LEFT, NOBODY, PLACING
 from bridge.app.observing import REMOVED, WAITS, leave
 from bridge.app.soul import Order, Progress, Soul
 from bridge.app.standing import INDEXED, INDEXING
@@ -16,7 +16,6 @@ from bridge.core import layout, plan
 from bridge.core.errors import Held, Moved
 from bridge.core.model import File, Kind, Leftover, SeenEntry, blob_id
 
-PLACING = "files placed"  # remembered: the intent, boottime, what is placed, by path, and the boot
 STAYED = "stayed"  # remembered: paths that main lacks and that are left on disk, for they are ignored
 UNPLACED = "unplaced"  # remembered: paths of the tree that are never created here, with rule and reason
 CHEAP = 0.05  # seconds of writing git's index that nobody notices

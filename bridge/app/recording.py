@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bridge.app import arrivals
-from bridge.app.joining import IDENTITY, JOINING, REMOTE, settle_identity
+from bridge.app.joining import IDENTITY, JOINING, RECORDING, REMOTE, settle_identity
 from bridge.app.observing import Found, leave, observe
 from bridge.app.soul import KNOWN, Order, Progress, Soul
 from bridge.app.standing import advance, keep
@@ -18,7 +18,6 @@ from bridge.core import bodies, commits, identity, layout, merge, newest, plan
 from bridge.core.layout import MAIN
 from bridge.core.model import PLAIN, Content, File, Leftover, Lost, Merged, SeenEntry, Stamp, Touch, Triple, blob_id
 
-RECORDING = "recording"  # remembered: the intent
 CLOCK = "clock"  # remembered: when a pass was last stored, UTC seconds
 LONGEST_LEFTOVER = 60.0  # seconds a writer may keep a file open that has left its name, before it is read all the same
 

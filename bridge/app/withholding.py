@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from bridge.app import arrivals, withheld
-from bridge.app.joining import IDENTITY, REMOTE
+from bridge.app.joining import IDENTITY, REBUILDING, REMOTE
 from bridge.app.observing import leave
 from bridge.app.recording import (
     beat,
@@ -31,8 +31,7 @@ from bridge.core.layout import MAIN
 from bridge.core.model import File, Kind, Lost, Merged, Touch, Triple
 from bridge.core.withhold import Hold, Refusal, Trial, Withheld
 
-REBUILDING = "rebuilding"  # remembered: the intent of a first part
-OFFERING = "offering"  # remembered: the intent of a further one
+OFFERING = "offering"  # remembered: the intent of a further part
 
 Push = Callable[[str | None, str], None]
 Changes = dict[str, File | None]

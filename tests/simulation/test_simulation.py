@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.app import materialise, publishing, recording
+from bridge.app import joining, materialise, publishing, recording
 from bridge.core import entries, publish
 from tests.simulation.__main__ import failure
 from tests.simulation.generate import generate
@@ -74,7 +74,7 @@ def test_a_pass_that_forgets_what_it_was_placing_is_found(monkeypatch: pytest.Mo
     ]
     script = Script(2, BEGIN + steps, seed=1)
     assert failure(script) == ""
-    monkeypatch.setattr(materialise, "recover", lambda soul: soul.seen.remember(materialise.PLACING, None))
+    monkeypatch.setattr(materialise, "recover", lambda soul: soul.seen.remember(joining.PLACING, None))
     assert "MERGE-2" in failure(script)
 
 
