@@ -94,7 +94,12 @@ def start(
     except (OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno in (errno.EAGAIN, *SHORT_OF):
             raise Transient(f"{command[0]} cannot be started now: {error.strerror}", kind="busy") from error
-        raise Unusable(f"{command[0]} cannot be started: {error}", kind="config") from error
+        raise Unusable(
+            f"{command[0]} cannot be started: {error}",
+            kind="config",
+            advice=f"Nothing was run and nothing is lost. It is started by the system's shell: `ls -l {_SHELL}` has to "
+            "show one, and no word of the command may hold a NUL.",
+        ) from error
     try:
         return Child(group)
     except OSError as error:

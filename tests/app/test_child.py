@@ -53,3 +53,11 @@ def test_a_git_that_cannot_be_run_is_told_and_one_for_which_there_is_no_room_is_
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Unusable):
         gitenv.run_git(["version"], gitenv.clean_environment())
+
+
+def test_a_command_that_no_shell_can_take_is_told_with_what_to_look_at(tmp_path: Path) -> None:
+    """A person wrote it into the configuration."""
+    with pytest.raises(Unusable) as caught:
+        child.start(["tell", "a\0b"], tmp_path, child.environment())
+    assert caught.value.kind == "config"
+    assert "nothing is lost" in caught.value.advice and "NUL" in caught.value.advice

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import stat
 import subprocess
 import threading
@@ -12,7 +13,7 @@ import pytest
 
 from bridge.adapters import hosts, keys
 from bridge.adapters.hosts import HostKey, KnownHosts, Verdict
-from bridge.adapters.remote import offered
+from bridge.adapters.remote import offered, session
 from bridge.app.host import Host
 from bridge.core.address import parse
 from bridge.core.errors import Refused, Transient
@@ -165,3 +166,35 @@ def test_the_offered_key_is_seen_without_logging_in(tmp_path: Path) -> None:
         host.stop()
     with pytest.raises(Transient):
         offered(parse(host.address("kaoru.soul.git")))
+
+
+def test_a_connection_that_cannot_be_set_up_is_an_unreachable_remote_and_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An option that this machine's kernel does not know, or a server that cut the connection in that moment."""
+    made: list[socket.socket] = []
+    connect = socket.create_connection
+
+    def noting(*words: object) -> socket.socket:
+        made.append(connect(*words))  # type: ignore[arg-type]
+        return made[-1]
+
+    monkeypatch.setattr(session, "_SOCKET_OPTIONS", ((socket.IPPROTO_TCP, 9999, 1),))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setattr(socket, "create_connection", noting)
+        with pytest.raises(Transient, match="cannot reach 127.0.0.1") as caught:
+            offered(parse(f"ssh://git@127.0.0.1:{server.getsockname()[1]}/kaoru.soul.git"))
+    assert caught.value.kind == "network"
+    assert [connection.fileno() for connection in made] == [-1]
+
+
+def test_a_key_that_cannot_be_used_is_told_with_what_to_do() -> None:
+    """AUTH-2: before any connection."""
+
+    class Broken:
+        private = b"no key at all"
+
+    with pytest.raises(Refused) as caught:
+        session._private(Broken())
+    assert (caught.value.kind, caught.value.rule) == ("auth", "AUTH-2")
+    assert "Nothing was sent" in caught.value.advice and "`soul-bridge key rotate`" in caught.value.advice

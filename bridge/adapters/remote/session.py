@@ -237,16 +237,19 @@ def offered(address: Address, types: Collection[str] = (), seconds: float = 15.0
 
 
 def _connect(address: Address, seconds: float, detour: str) -> socket.socket:
+    connection = None
     try:
         connection = socket.create_connection((address.host, address.port), seconds)
+        for level, option, value in _SOCKET_OPTIONS:
+            connection.setsockopt(level, option, value)
     except OSError as error:
+        if connection is not None:
+            connection.close()
         words = error.strerror or str(error)
         closed = isinstance(error, ConnectionRefusedError | TimeoutError) or error.errno == errno.EHOSTUNREACH
         raise Transient(
             f"cannot reach {address.host}, port {address.port}: {words}", advice=detour if closed else ""
         ) from error
-    for level, option, value in _SOCKET_OPTIONS:
-        connection.setsockopt(level, option, value)
     return connection
 
 
@@ -285,7 +288,13 @@ def _private(key: Key) -> paramiko.PKey:
     try:
         return paramiko.Ed25519Key.from_private_key(io.StringIO(key.private.decode()))
     except (paramiko.SSHException, ValueError) as error:
-        raise Refused(f"the key cannot be used: {error}", kind="auth", rule="AUTH-2") from error
+        raise Refused(
+            f"the key cannot be used: {error}",
+            kind="auth",
+            rule="AUTH-2",
+            advice="Nothing was sent; local work is safe and goes on. `soul-bridge doctor` looks at the key's file; "
+            "`soul-bridge key rotate` makes a new key.",
+        ) from error
 
 
 @contextlib.contextmanager
