@@ -16,14 +16,9 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from bridge.core.errors import EXIT_CODES, Refused, SoulError, Transient
+from bridge.core.errors import EXIT_CODES, Refused, SoulError, Transient, doubtful
 
 REQUEST_LIMIT = 64 * 1024  # bytes of a line
-# What shows whether a command was done whose answer never came.
-SHOWS = {
-    "lease": "lease show", "consolidate": "lease show", "restore": "log", "revert": "log", "dismiss": "conflicts",
-    "forget": "bodies",
-}  # fmt: skip
 ANSWER_LIMIT = 16 * 1024 * 1024
 PATIENCE = 5.0  # seconds for a request to arrive, and for an answer to be taken
 CONNECTIONS = 16  # that may wait for an answer, and as many that have asked nothing yet
@@ -171,10 +166,13 @@ class Server:
     def _reply(self, connection: socket.socket) -> dict[str, Any]:
         try:
             if _peer(connection) != os.geteuid():
-                return _error(Refused("only the user that the daemon runs as may talk to it", kind="auth"))
+                message = "only the user that the daemon runs as may talk to it"
+                advice = f"Nothing was done. Ask as that user: `sudo -u '#{os.geteuid()}' soul-bridge status`."
+                return _error(Refused(message, kind="auth", advice=advice))
             request = _request(connection)
         except (OSError, ValueError, RuntimeError) as error:
-            return _error(Refused(f"this is not a request: {error}", kind="usage"))
+            advice = "Nothing was done. `soul-bridge --help` shows what can be asked, and how."
+            return _error(Refused(f"this is not a request: {error}", kind="usage", advice=advice))
         finally:
             self._heard(connection)
         if request.get("command") in self._prompt:
@@ -216,9 +214,9 @@ def ask(path: Path, request: dict[str, Any], timeout: float) -> dict[str, Any] |
                 connection.sendall(_encoded(request))
             answer = json.loads(_line(connection, ANSWER_LIMIT))
         except TimeoutError as error:
-            raise _doubtful(request, f"the daemon did not answer within {timeout:g} s") from error
+            raise doubtful(request, f"the daemon did not answer within {timeout:g} s") from error
         except (OSError, ValueError, RecursionError) as error:
-            raise _doubtful(request, f"the daemon ended before it had answered: {error}") from error
+            raise doubtful(request, f"the daemon ended before it had answered: {error}") from error
     if not isinstance(answer, dict):
         raise Transient("the daemon's answer is not an object", kind="internal")
     if "error" in answer:
@@ -234,15 +232,6 @@ def _connect(connection: socket.socket, path: Path, timeout: float) -> None:
                 return connection.connect(name)
             threading.Event().wait(PAUSE)
         connection.connect(name)
-
-
-def _doubtful(request: dict[str, Any], what: str) -> Transient:
-    """The error of a command of which nobody knows whether it was done."""
-    words, agent = str(request.get("command")).partition(" ")[0], request.get("agent")
-    named = f" --agent {agent}" if isinstance(agent, str) else ""
-    shows = f"soul-bridge {SHOWS.get(words, 'status')}{named}"
-    advice = f"What was asked may have been done, or may still be: `{shows}` says how it is now; then ask again."
-    return Transient(what, kind="busy", advice=advice)
 
 
 def _raised(error: Any) -> SoulError:

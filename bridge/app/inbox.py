@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from bridge.core.errors import Transient
+from bridge.core.errors import Transient, doubtful
 
 ANSWERED = 900.0  # seconds for the soul's thread to do what a command asks
 
@@ -30,11 +30,7 @@ class Request:
     def wait(self) -> dict[str, Any]:
         """The answer. Raises the error it was finished with, Transient(kind="busy") when none comes in time."""
         if not self.done.wait(ANSWERED):
-            raise Transient(
-                f"the daemon did not answer within {ANSWERED:g} s; what was asked may still be done",
-                kind="busy",
-                advice="soul-bridge status",
-            )
+            raise doubtful(self.words, f"the daemon did not answer within {ANSWERED:g} s")
         if self.error is not None:
             raise self.error
         return self.answer or {}

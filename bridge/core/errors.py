@@ -15,6 +15,7 @@ Anything else that is raised is a bug.
 from __future__ import annotations
 
 import errno
+from collections.abc import Mapping
 
 # What the machine has too little of for the moment: no fact about the file that was asked for.
 SHORT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
@@ -40,6 +41,13 @@ USUAL = {
     "rule": "The file stays as it is on this body; the rest goes on. `soul-bridge status` lists what is held.",
     "internal": "The files and the history are safe. `soul-bridge doctor` looks closer.",
 }
+
+
+# What shows whether a command was done whose answer never came.
+SHOWS = {
+    "lease": "lease show", "consolidate": "lease show", "restore": "log", "revert": "log", "dismiss": "conflicts",
+    "forget": "bodies",
+}  # fmt: skip
 
 
 class SoulError(Exception):
@@ -111,3 +119,12 @@ class Unusable(SoulError):
     """Configuration, key file or call that cannot work: exit before starting."""
 
     kind = "config"
+
+
+def doubtful(request: Mapping[str, object], what: str) -> Transient:
+    """The error of a request to a daemon of which nobody knows whether it was done. what: what happened, in words."""
+    words, agent = str(request.get("command")).partition(" ")[0], request.get("agent")
+    named = f" --agent {agent}" if isinstance(agent, str) else ""
+    shows = f"soul-bridge {SHOWS.get(words, 'status')}{named}"
+    advice = f"What was asked may have been done, or may still be: `{shows}` says how it is now; then ask again."
+    return Transient(what, kind="busy", advice=advice)

@@ -17,7 +17,7 @@ import pytest
 
 from bridge import cli_parser
 from bridge.adapters import control
-from bridge.core.errors import Refused, SoulError, Transient
+from bridge.core.errors import SHOWS, Refused, SoulError, Transient
 
 
 class Holding:
@@ -100,7 +100,8 @@ def test_a_slow_answer_is_not_waited_for_and_holds_nobody_up(server: control.Ser
     "sent", [b"hello\n", b"[1]\n", b"\xff\n", b"{}" * 40_000 + b"\n", b'{"command": "x"}', b"[" * 60_000 + b"\n"]
 )
 def test_what_is_not_a_request_is_refused(server: control.Server, path: Path, sent: bytes) -> None:
-    assert raw(path, sent, shut=True)["error"]["kind"] == "usage"
+    error = raw(path, sent, shut=True)["error"]
+    assert error["kind"] == "usage" and "`soul-bridge --help`" in error["advice"]
 
 
 def test_a_silent_visitor_does_not_stay(server: control.Server, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,6 +199,7 @@ def test_another_user_is_refused_even_where_the_file_lets_him(
     with pytest.raises(Refused, match="only the user") as caught:
         control.ask(path, {"command": "sync"}, 5)
     assert caught.value.exit_code == 4
+    assert f"`sudo -u '#{os.getuid() + 1}' soul-bridge status`" in caught.value.advice
 
 
 def test_a_socket_is_born_private_whatever_the_umask(path: Path) -> None:
@@ -323,5 +325,5 @@ def test_a_daemon_that_dies_over_a_command_leaves_the_command_that_shows_whether
 
 
 def test_what_shows_is_a_command_that_there_is() -> None:
-    for words in ("status", *control.SHOWS.values()):
+    for words in ("status", *SHOWS.values()):
         cli_parser.build().parse_args([*words.split(), "--agent", "kaoru"])

@@ -11,13 +11,20 @@ from bridge.commands import wiring
 from bridge.core.errors import Transient
 
 
-def test_an_answer_that_is_long_in_coming_is_no_fault_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A long first transfer: what was asked may still be done, and `status` tells."""
+@pytest.mark.parametrize(
+    ("command", "shows"),
+    [("sync", "soul-bridge status"), ("revert", "soul-bridge log"), ("lease acquire", "soul-bridge lease show")],
+)
+def test_an_answer_that_is_long_in_coming_is_no_fault_of_the_program(
+    monkeypatch: pytest.MonkeyPatch, command: str, shows: str
+) -> None:
+    """A long first transfer: what was asked may still be done, and a command that is named tells."""
     assert wiring.ANSWERED == inbox.ANSWERED
     monkeypatch.setattr(inbox, "ANSWERED", 0.01)
     with pytest.raises(Transient) as caught:
-        inbox.Inbox().ask({"command": "sync"})
-    assert (caught.value.kind, caught.value.advice) == ("busy", "soul-bridge status")
+        inbox.Inbox().ask({"command": command, "agent": "kaoru"})
+    assert caught.value.kind == "busy"
+    assert "may have been done" in caught.value.advice and f"`{shows} --agent kaoru`" in caught.value.advice
 
 
 def test_whoever_waits_for_a_thread_that_ends_is_told_at_once() -> None:
