@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from bridge.app.telling import Once, sameness
 from bridge.core.errors import SoulError, Unusable
 from bridge.core.ports import Clock
 
@@ -62,11 +63,18 @@ class Diary:
 class Nightly:
     """Keeps the times of one soul from `start` to `stop`. `due` is what its timetable calls.
 
-    paused: whether a person stopped the passes. tell: hears in words how each run went.
+    paused: whether a person stopped the passes. tell: hears in words how each run went. fault: hears of a bug that
+    ended a run, and how often in a row it was the same one.
     """
 
     def __init__(
-        self, work: Work, diary: Diary, clock: Clock, paused: Callable[[], bool], tell: Callable[[str], None]
+        self,
+        work: Work,
+        diary: Diary,
+        clock: Clock,
+        paused: Callable[[], bool],
+        tell: Callable[[str], None],
+        fault: Callable[[BaseException, int], None],
     ) -> None:
         self.busy = False
         self._work = work
@@ -74,6 +82,8 @@ class Nightly:
         self._clock = clock
         self._paused = paused
         self._tell = tell
+        self._fault = fault
+        self._faults = Once()
         self._wake = threading.Event()
         self._ending = threading.Event()
         self._timetable: Timetable | None = None
@@ -112,8 +122,19 @@ class Nightly:
             if self._ending.is_set():
                 return
             self.busy = True
-            pause = None if self._once() else AGAIN
+            pause = None if self._faultless() else AGAIN
             self.busy = False
+
+    def _faultless(self) -> bool:
+        """`_once`, whose bugs end no thread. After one the next time is waited for: a command that was run ten times
+        an hour would fill history with leases."""
+        try:
+            done = self._once()
+        except BaseException as error:  # noqa: BLE001 - told, and tried again
+            self._fault(error, self._faults.again(MEMORY, sameness(error)))
+            return True
+        self._faults.over(MEMORY)
+        return done
 
     def _once(self) -> bool:
         """Run the command once; whether that is all until the next time."""

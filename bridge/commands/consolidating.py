@@ -18,16 +18,24 @@ GRACE = 4.0  # seconds that the command has to end when the daemon does
 TO_LOG = 2  # the descriptor that what it prints goes to
 
 
-def nightly(settings: config.Settings, context: Context) -> nightlies.Nightly:
-    """What keeps the times of a soul whose owner answers on its socket, begun. Raises Unusable for a bad schedule."""
+def nightly(settings: config.Settings, context: Context, log: Any) -> nightlies.Nightly | None:
+    """What keeps the times of a soul whose owner answers on its socket, begun; None where no time is configured.
+
+    log: as structlog's. Raises Unusable for a bad schedule.
+    """
     plan = settings.consolidation
     if plan is None:
-        raise AssertionError("nothing is configured")
+        return None
     state = context.places.state_dir(settings.agent)
 
     def work(stopped: Callable[[], bool]) -> tuple[int, SoulError | None]:
         holder = Holder(asking(settings, context), starting(settings, plan.command), context.clock, stopped, GRACE)
         return holder.run()
+
+    def fault(error: BaseException, times: int) -> None:
+        say = log.error if times == 1 else log.debug
+        told = {"agent": settings.agent, "again": "at its next time", "times": times}
+        say("the consolidation failed", problem=repr(error), exc_info=error, **told)
 
     kept = nightlies.Nightly(
         work,
@@ -35,6 +43,7 @@ def nightly(settings: config.Settings, context: Context) -> nightlies.Nightly:
         context.clock,
         lambda: pause.is_paused(state),
         lambda words: context.say(f"{settings.agent}: {words}"),
+        fault,
     )
     kept.start(Schedule(plan.schedule, kept.due))
     return kept

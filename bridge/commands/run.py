@@ -246,7 +246,7 @@ def _one(settings: config.Settings, context: Context, outlets: Outlets | None = 
         server = _server(places.control_socket(settings.agent), inbox, soul, lock, state)
         let_go = _one_after_another(server.close, let_go)
         # After the server: a run that was missed begins at once, and asks this daemon.
-        nightly = consolidating.nightly(settings, context) if settings.consolidation and outlets is not None else None
+        nightly = consolidating.nightly(settings, context, outlets.log) if outlets is not None else None
     except BaseException:
         let_go()
         raise

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import json
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from bridge.adapters import config
 from bridge.app import nightly as nightlies
+from bridge.app.consolidating import Holder
 from bridge.app.host import Host
 from bridge.app.nightly import Diary, Nightly
+from bridge.commands import consolidating
+from bridge.commands.context import Context
 from bridge.core.errors import Refused, SoulError, Transient, Unusable
 from bridge.fakes.clock import FakeClock
 from tests.real.fleet import Fleet, until
@@ -45,8 +52,9 @@ class Night:
     path: Path
     clock: FakeClock = field(default_factory=FakeClock)
     runs: int = 0
-    ends: list[SoulError | None] = field(default_factory=list)
+    ends: list[Exception | None] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
+    faults: list[tuple[str, int]] = field(default_factory=list)
     stopped: bool = False
     hangs: bool = False
     is_paused: bool = False
@@ -56,7 +64,9 @@ class Night:
 
     def start(self) -> Night:
         self.table = Timetable(self.clock.now() + 3600)
-        self.nightly = Nightly(self.work, Diary(self.path), self.clock, lambda: self.is_paused, self.told.append)
+        self.nightly = Nightly(
+            self.work, Diary(self.path), self.clock, lambda: self.is_paused, self.told.append, self.fault
+        )
         self.nightly.start(self.table)
         return self
 
@@ -70,6 +80,9 @@ class Night:
         if end is not None:
             raise end
         return 0, None
+
+    def fault(self, error: BaseException, times: int) -> None:
+        self.faults.append((str(error), times))
 
     def due(self) -> None:
         assert self.nightly is not None
@@ -187,6 +200,26 @@ def test_a_command_that_cannot_be_started_is_not_tried_again_at_once_and_not_tak
     assert Diary(night.path).read() == kept
 
 
+def test_a_bug_is_told_as_one_and_ends_neither_the_thread_nor_what_is_made_up_for(
+    night: Night, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be noticed weeks later, by memories that nobody consolidated."""
+    monkeypatch.setattr(nightlies, "AGAIN", 0.02)
+    night.ends = [ValueError("bug 1"), ValueError("bug 2"), None, ValueError("bug 3")]
+    night.start()
+    kept = Diary(night.path).read()
+    night.clock.advance(2 * DAY)
+    for runs in (1, 2):
+        night.due()
+        rest(night, runs)  # not tried again before its next time
+    assert Diary(night.path).read() == kept
+    for runs in (3, 4):
+        night.due()
+        rest(night, runs)
+    assert night.faults == [("bug 1", 1), ("bug 2", 2), ("bug 3", 1)]
+    assert night.told == ["the memories were consolidated"]
+
+
 def test_while_passes_are_paused_nothing_runs_and_later_it_does(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nightlies, "AGAIN", 0.02)
     night.is_paused = True
@@ -219,6 +252,44 @@ def test_a_diary_that_cannot_be_read_or_written_is_none(tmp_path: Path) -> None:
     Diary(tmp_path / "none" / "consolidated").write(1.0)
     Diary(path).write(1.5)
     assert Diary(path).read() == 1.5
+
+
+class Log:
+    """Remembers what it was told, by level."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, dict[str, Any]]] = []
+
+    def error(self, _: str, **fields: Any) -> None:
+        self.lines.append(("error", fields))
+
+    def debug(self, _: str, **fields: Any) -> None:
+        self.lines.append(("debug", fields))
+
+
+def test_the_log_of_the_daemon_has_a_bug_of_the_consolidation_once_with_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(holder: Holder) -> tuple[int, SoulError | None]:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(Holder, "run", broken)
+    places = config.Places(*[tmp_path] * 6)
+    plan = config.Consolidation("0 4 * * *", ("true",))
+    settings = cast(config.Settings, SimpleNamespace(agent="kaoru", consolidation=plan, soul=tmp_path))
+    places.state_dir("kaoru").mkdir(parents=True)
+    log = Log()
+    kept = consolidating.nightly(settings, Context(places, False, io.StringIO(), io.StringIO()), log)
+    assert kept is not None
+    try:
+        kept.due()
+        until(lambda: len(log.lines) == 1, "it is told")
+        kept.due()
+        until(lambda: len(log.lines) == 2, "it is told again, to whoever wants all of it")
+    finally:
+        kept.stop(5)
+    assert [(level, fields["times"]) for level, fields in log.lines] == [("error", 1), ("debug", 2)]
+    assert log.lines[0][1]["agent"] == "kaoru" and str(log.lines[0][1]["exc_info"]) == "a bug"
 
 
 @pytest.fixture
