@@ -51,7 +51,8 @@ class Outcome:
 
 
 def run(soul: Soul, order: Order) -> Outcome:
-    """One pass. Raises nothing for what the outside does: what comes out is a bug or the end of the process."""
+    """One pass. Raises nothing for what the outside does, a memory that fails in the end included: what comes out is a
+    bug or the end of the process."""
     progress = Progress()
     soul.passes += 1
     soul.owed = None if order.hints is None or soul.owed is None else soul.owed | order.hints
@@ -67,7 +68,7 @@ def run(soul: Soul, order: Order) -> Outcome:
         progress.problem = progress.problem or error
     finally:
         soul.repo.discard()
-    outcome = _outcome(soul, progress)
+    outcome = _outcome(soul, progress, _tips(soul, progress))
     if not soul.at_start:
         _tell_held(soul, outcome)
     soul.facts.record("pass.finished", outcome=outcome.outcome, sentence=outcome.sentence)
@@ -118,7 +119,10 @@ def _remember_pass(soul: Soul) -> None:
 
 def _tell_held(soul: Soul, outcome: Outcome) -> None:
     """Say which paths became held, each once for a reason, across restarts; guards tell of their waits themselves."""
-    before = {path: (rule, why) for path, (rule, why) in (soul.seen.recall(TOLD) or {}).items()}
+    try:
+        before = {path: (rule, why) for path, (rule, why) in (soul.seen.recall(TOLD) or {}).items()}
+    except SoulError:
+        return  # as below
     held = {path: why for path, why in outcome.held.items() if why[0] not in GUARDS}
     # A held file that is written again is pending for a moment: that is not the end of its being held.
     told = {path: why for path, why in before.items() if path in outcome.pending} | held
@@ -133,7 +137,16 @@ def _tell_held(soul: Soul, outcome: Outcome) -> None:
             soul.facts.record("file.held", path=path, rule=rule, reason=reason)
 
 
-def _outcome(soul: Soul, progress: Progress) -> Outcome:
+def _tips(soul: Soul, progress: Progress) -> tuple[str | None, str | None]:
+    """Main's tip here and on the remote, as far as known; where that cannot be told, it is what stood in the way."""
+    try:
+        return soul.head(), progress.remote_tip or soul.seen.recall(REMOTE)
+    except SoulError as error:
+        progress.problem = progress.problem or error
+        return None, progress.remote_tip
+
+
+def _outcome(soul: Soul, progress: Progress, tips: tuple[str | None, str | None]) -> Outcome:
     problem = progress.problem
     pending = progress.pending | soul.waiting.keys()
     if isinstance(problem, standing.StandOff):
@@ -157,8 +170,7 @@ def _outcome(soul: Soul, progress: Progress) -> Outcome:
         tuple(progress.lost),
         progress.fetched,
         progress.pushed,
-        soul.head(),
-        progress.remote_tip or soul.seen.recall(REMOTE),
+        *tips,
         tuple(sorted(pending)),
         {**soul.watching.held, **soul.waiting, **soul.unplaced},
         problem,

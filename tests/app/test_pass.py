@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any, cast
 
 from bridge.app.repairing import begin_again
 from bridge.core import identity, layout
+from bridge.core.errors import Transient
 from bridge.core.model import EXECUTABLE, LINK, File
+from bridge.core.ports import Seen
+from bridge.fakes.seen import FakeSeen
 from tests.app.bodies import Body, Fleet, fleet
 
 MEMORY = "memories/MEMORY.md"
@@ -677,3 +681,33 @@ def test_what_the_souls_gitignore_names_is_not_recorded_on_joining_before_it_has
         two.settle()
         assert "todo.txt" in two.tracked() and "secret.txt" not in two.tracked()
         assert not any("secret.txt" in commit.message for commit in two.repo.log(two.soul.head() or ""))
+
+
+class FailingSeen:
+    """A memory whose disk fails from a certain call on."""
+
+    def __init__(self, seen: FakeSeen, sound: int) -> None:
+        self._seen = seen
+        self.sound = sound  # calls that still go well
+
+    def __getattr__(self, name: str) -> Any:
+        if self.sound <= 0:
+            raise Transient("the table of seen files: disk I/O error", kind="disk")
+        self.sound -= 1
+        return getattr(self._seen, name)
+
+
+def test_a_pass_ends_in_words_wherever_its_memory_fails_and_the_next_one_goes_on() -> None:
+    """GUARD-4: also in the end, where the outcome is put together and held paths are told of."""
+    world, (one,) = joined("laptop")
+    for sound in range(1000):
+        one.write("notes/a.md", f"{sound}\n")
+        world.clock.advance(5)
+        failing = FailingSeen(one.seen, sound)
+        one.soul.seen = cast(Seen, failing)
+        outcome = one.run()
+        one.soul.seen = one.seen
+        if failing.sound:
+            break  # the whole pass went well
+        assert outcome.problem is None or (outcome.outcome, outcome.problem.kind) == ("disk", "disk")
+    assert sound > 20 and outcome.problem is None and world.published()["notes/a.md"] == f"{sound}\n".encode()
