@@ -11,7 +11,7 @@ from functools import partial
 
 from bridge.app import arrivals, withheld
 from bridge.app.joining import NOBODY, REMOTE
-from bridge.app.observing import WAITS, leave
+from bridge.app.observing import leave, remember_waits, waits_of
 from bridge.app.recording import Local, commit
 from bridge.app.soul import Progress, Soul
 from bridge.app.standing import ACCEPTED
@@ -106,6 +106,6 @@ def _was_on_disk(soul: Soul, committed: dict[str, File | None]) -> None:
             soul.seen.put(path, None if file is None else SeenEntry(file, file.oid, NOBODY))
     leave(soul, set(committed))
     # What waited has been decided by a person.
-    waits = soul.seen.recall(WAITS) or {}
+    waits = waits_of(soul)
     if waits.keys() & committed.keys():
-        soul.seen.remember(WAITS, {path: wait for path, wait in waits.items() if path not in committed} or None)
+        remember_waits(soul, {path: wait for path, wait in waits.items() if path not in committed})

@@ -9,7 +9,7 @@ from typing import Any
 
 from bridge.app import arrivals
 from bridge.app.joining import DONE, LEFT, NOBODY, PLACING
-from bridge.app.observing import REMOVED, WAITS, leave
+from bridge.app.observing import REMOVED, clocks, leave, remember_waits, waits_of
 from bridge.app.soul import Order, Progress, Soul
 from bridge.app.standing import INDEXED, INDEXING
 from bridge.core import layout, plan
@@ -193,24 +193,23 @@ def _aside(soul: Soul, order: Order, progress: Progress, wanted: dict[str, File 
 
 def _guard(soul: Soul, order: Order, progress: Progress, removals: int) -> bool:
     """Whether a remote change that removes very much waits before it is carried out (GUARD-3)."""
-    waits = dict(soul.seen.recall(WAITS) or {})
-    before = plan.Wait(*waits[REMOVED]) if REMOVED in waits else None
-    now = soul.clock.now()
+    waits, at = waits_of(soul), clocks(soul)
+    before = waits.get(REMOVED)
     if order.now or removals < plan.FEW_GONE or not plan.mass(removals, soul.seen.count()):
         wait = None
     else:
-        wait = plan.wait_for(before, now, soul.limits.guard, found=False)
-        wait = wait if wait.left(now) else None
+        wait = plan.wait_for(before, at, soul.limits.guard, found=False)
+        wait = wait if wait.left(at) else None
     if wait is None:
         if waits.pop(REMOVED, None) is not None:
-            soul.seen.remember(WAITS, waits or None)
+            remember_waits(soul, waits)
             soul.facts.record("guard.passed", rule=WAITING[0], path=None)
         return False
     if before is None:
         soul.facts.record("guard.waiting", rule=WAITING[0], path=None, until=wait.began + wait.length)
     if wait != before:
-        soul.seen.remember(WAITS, waits | {REMOVED: [wait.began, wait.length]})
-    progress.due(soul.clock.boottime() + wait.left(now))
+        remember_waits(soul, waits | {REMOVED: wait})
+    progress.due(at.boottime + wait.left(at))
     return True
 
 

@@ -209,25 +209,40 @@ def _guard(
     soul: Soul, order: Order, progress: Progress, known: dict[str, SeenEntry], found: Found, missing: int
 ) -> None:
     """Let suspicious disappearances wait (GUARD-2); the beginning of each wait is stored. missing: all files gone."""
-    before = {key: plan.Wait(*wait) for key, wait in (soul.seen.recall(WAITS) or {}).items()}
-    now = soul.clock.now()
+    before, at = waits_of(soul), clocks(soul)
     # A wait of what was not judged this time goes on: it was not looked at, or is not at rest yet.
     waits = {key: wait for key, wait in before.items() if _unjudged(soul, found, progress, key, known)}
     for path, key in _doubtful(soul, before, found, missing).items():
         change = soul.watching.changes.get(path)
-        wait = plan.wait_for(before.get(key), now, soul.limits.guard, found=change is not None and change.found)
-        if order.now or not wait.left(now):
+        wait = plan.wait_for(before.get(key), at, soul.limits.guard, found=change is not None and change.found)
+        if order.now or not wait.left(at):
             continue
         if key not in before and key not in waits:
             soul.facts.record("guard.waiting", rule=WAITING[0], path=path, until=wait.began + wait.length)
         waits[key] = wait
         found.leave_out(path)
         soul.waiting[path] = WAITING
-        progress.due(soul.clock.boottime() + wait.left(now))
+        progress.due(at.boottime + wait.left(at))
     for key in sorted(before.keys() - waits.keys()):
         soul.facts.record("guard.passed", rule=WAITING[0], path=None if key == GONE else key)
     if waits != before:
-        soul.seen.remember(WAITS, {key: [wait.began, wait.length] for key, wait in waits.items()} or None)
+        remember_waits(soul, waits)
+
+
+def clocks(soul: Soul) -> plan.Clocks:
+    """What waits are measured by."""
+    return plan.Clocks(soul.clock.now(), soul.clock.boottime(), soul.boot)
+
+
+def waits_of(soul: Soul) -> dict[str, plan.Wait]:
+    """What waits, by path or by the key of a mass."""
+    return {key: plan.Wait(*wait) for key, wait in (soul.seen.recall(WAITS) or {}).items()}
+
+
+def remember_waits(soul: Soul, waits: dict[str, plan.Wait]) -> None:
+    """Remember what waits, durably."""
+    plain = {key: [wait.began, wait.length, wait.boottime, wait.boot] for key, wait in waits.items()}
+    soul.seen.remember(WAITS, plain or None)
 
 
 def _doubtful(soul: Soul, before: dict[str, plan.Wait], found: Found, missing: int) -> dict[str, str]:

@@ -173,25 +173,44 @@ def mass(gone: int, tracked: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class Clocks:
+    """What the clocks say: UTC seconds, boottime, and which start of the machine that counts from, "" when unknown."""
+
+    now: float
+    boottime: float
+    boot: str
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
-    """A suspicious disappearance that waits: when it was noticed (UTC seconds) and how long it waits (seconds)."""
+    """A suspicious disappearance that waits: when it was noticed, by each clock, and how long it waits (seconds)."""
 
     began: float
     length: float
+    boottime: float = 0.0
+    boot: str = ""
 
-    def left(self, now: float) -> float:
+    def left(self, at: Clocks) -> float:
         """Seconds until it is over; 0.0 when it is."""
-        return max(0.0, self.began + self.length - now)
+        # A machine that learns the time only after it started sets its clock forward by days.
+        passed = at.boottime - self.boottime if self._same_boot(at) else at.now - self.began
+        return max(0.0, self.length - passed)
+
+    def next(self, at: Clocks) -> Wait:
+        """This wait as it goes on. One that began in the future, by a clock that was set back since, begins now."""
+        if self._same_boot(at) or self.began <= at.now:
+            return self
+        return Wait(at.now, self.length, at.boottime, at.boot)
+
+    def _same_boot(self, at: Clocks) -> bool:
+        return bool(at.boot) and self.boot == at.boot
 
 
-def wait_for(before: Wait | None, now: float, guard: float, found: bool) -> Wait:
-    """The wait that goes on, or a new one: `guard` seconds, 60 times that when it was found at a start (GUARD-2).
-
-    A wait that began in the future, by a clock that was set back since, begins now.
-    """
+def wait_for(before: Wait | None, at: Clocks, guard: float, found: bool) -> Wait:
+    """The wait that goes on, or a new one: `guard` seconds, 60 times that when it was found at a start (GUARD-2)."""
     if before is None:
-        return Wait(now, guard * (FOUND_AT_START if found else 1))
-    return before if before.began <= now else Wait(now, before.length)
+        return Wait(at.now, guard * (FOUND_AT_START if found else 1), at.boottime, at.boot)
+    return before.next(at)
 
 
 def suspicious(path: str, seen: bytes, now: bytes) -> bool:

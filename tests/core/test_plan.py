@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bridge.core import plan
 from bridge.core.errors import Held
 from bridge.core.model import File, Look, SeenEntry, Stamp, blob_id
-from bridge.core.plan import Activity, Instant, Wait, Watching
+from bridge.core.plan import Activity, Clocks, Instant, Wait, Watching
 
 NOW = 1_800_000_000.0
 BOOT = 5_000.0
@@ -191,18 +191,32 @@ def test_a_mass_is_fifty_or_half_and_at_least_four(gone: int, tracked: int, much
     assert plan.mass(gone, tracked) is much
 
 
+def clocks(now: float, boottime: float = 7.0, boot: str = "") -> Clocks:
+    return Clocks(now, boottime, boot)
+
+
 def test_a_wait_lasts_guard_or_sixty_times_that_and_ends() -> None:
     """GUARD-2: and goes on where it was."""
-    assert plan.wait_for(None, NOW, 60, found=False) == Wait(NOW, 60)
-    assert plan.wait_for(None, NOW, 60, found=True) == Wait(NOW, 3600)
+    assert plan.wait_for(None, clocks(NOW), 60, found=False) == Wait(NOW, 60, 7.0)
+    assert plan.wait_for(None, clocks(NOW), 60, found=True) == Wait(NOW, 3600, 7.0)
     before = Wait(NOW - 50, 60)
-    assert plan.wait_for(before, NOW, 60, found=True) is before
-    assert (before.left(NOW), before.left(NOW + 9), before.left(NOW + 10), before.left(NOW + 99)) == (10, 1, 0, 0)
+    assert plan.wait_for(before, clocks(NOW), 60, found=True) is before
+    assert [before.left(clocks(NOW + passed)) for passed in (0, 9, 10, 99)] == [10, 1, 0, 0]
 
 
 def test_a_clock_that_was_set_back_lengthens_no_wait_beyond_its_length() -> None:
     """GUARD-2: nobody waits for ever."""
-    assert plan.wait_for(Wait(NOW + 1e6, 60), NOW, 60, found=False) == Wait(NOW, 60)
+    assert plan.wait_for(Wait(NOW + 1e6, 60), clocks(NOW), 60, found=False) == Wait(NOW, 60, 7.0)
+
+
+@pytest.mark.parametrize("jump", [-1e9, -1.0, 0.0, 1.0, 1e9])
+def test_no_setting_of_the_clock_changes_a_wait_within_one_start_of_the_machine(jump: float) -> None:
+    """GUARD-2: a machine without a clock of its own learns the time when the files it misses may still be coming."""
+    before = plan.wait_for(None, clocks(NOW, 7.0, "this"), 60, found=False)
+    for passed, left in ((0.0, 60.0), (59.0, 1.0), (60.0, 0.0)):
+        here = clocks(NOW + passed + jump, 7.0 + passed, "this")
+        assert plan.wait_for(before, here, 60, found=False) is before and before.left(here) == left
+    assert before.left(clocks(NOW + 50, 1.0, "another")) == 10.0
 
 
 def test_a_memory_file_that_lost_much_is_suspicious_and_no_other_file() -> None:

@@ -141,8 +141,8 @@ FAULTS = (
     Fault(
         "the wait of a disappearance begins anew at every look",
         "app/observing.py",
-        "wait = plan.wait_for(before.get(key), now,",
-        "wait = plan.wait_for(None, now,",
+        "wait = plan.wait_for(before.get(key), at,",
+        "wait = plan.wait_for(None, at,",
         "GUARD-2",
         GUARDS,
     ),
@@ -157,8 +157,8 @@ FAULTS = (
     Fault(
         "sync --now waits like any other pass",
         "app/observing.py",
-        "        if order.now or not wait.left(now):\n            continue\n        if key not in before",
-        "        if not wait.left(now):\n            continue\n        if key not in before",
+        "        if order.now or not wait.left(at):\n            continue\n        if key not in before",
+        "        if not wait.left(at):\n            continue\n        if key not in before",
         "GUARD-2",
         GUARDS,
     ),

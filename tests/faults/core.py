@@ -45,8 +45,16 @@ FAULTS = (
     Fault(
         "a clock that was set back lengthens a wait",
         "core/plan.py",
-        "return before if before.began <= now else Wait(now, before.length)",
-        "return before",
+        "if self._same_boot(at) or self.began <= at.now:",
+        "if True:",
+        "GUARD-2",
+        PLAN,
+    ),
+    Fault(
+        "a clock that is set forward ends a wait",
+        "core/plan.py",
+        "passed = at.boottime - self.boottime if self._same_boot(at) else at.now - self.began",
+        "passed = at.now - self.began",
         "GUARD-2",
         PLAN,
     ),
