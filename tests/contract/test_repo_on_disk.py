@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from bridge.adapters import gitenv, seen
-from bridge.adapters.repo import Repo, locks, packs
+from bridge.adapters.repo import Repo, locks, packs, unmerged
 from bridge.app import repairing
 from bridge.core import errors
 from bridge.core.model import EXECUTABLE, GITLINK, PLAIN, File, blob_id
@@ -696,6 +696,90 @@ def test_files_that_a_sparse_checkout_hides_are_not_deleted(repo: Repo, soul: Pa
     assert not (soul / "memories" / "b.md").exists() and "sparse checkout" in repo.state().busy
     git(soul, "sparse-checkout", "disable")
     assert (soul / "memories" / "b.md").exists() and repo.state().busy == ""
+
+
+def conflict(git: Git, soul: Path, way: str) -> None:
+    """What a person's `way` leaves: notes/a.md with both sides between marks, and no file of git's that says so."""
+    note = soul / "notes" / "a.md"
+    git(soul, "reset", "-q", "--hard")
+    if way.startswith("stash"):
+        note.write_text("theirs\n")
+        git(soul, "stash", "-q")
+    else:
+        git(soul, "checkout", "-q", "-b", "side")
+        note.write_text("theirs\n")
+        git(soul, "commit", "-qam", "side")
+        git(soul, "checkout", "-q", "main")
+    note.write_text("ours\n")
+    git(soul, "commit", "-qam", "main")
+    with pytest.raises(AssertionError):
+        git(soul, *way.split())
+    assert "<<<<<<<" in note.read_text()
+
+
+@pytest.mark.parametrize("version", ["2", "3", "4"])
+@pytest.mark.parametrize("way", ["stash pop", "merge --squash side", "cherry-pick -n side"])
+@pytest.mark.parametrize("end", ["add notes/a.md", "checkout -f HEAD notes/a.md", "reset -q", "reset -q --hard"])
+def test_a_conflict_that_is_not_resolved_is_waited_for(
+    repo: Repo, soul: Path, git: Git, version: str, way: str, end: str
+) -> None:
+    """REPO-7: also where only git's index knows of it."""
+    record(repo, {"notes/a.md": "1\n", "notes/b.md": "2\n", "zz/c.md": "3\n"})
+    git(soul, "update-index", "--index-version", "4" if version == "4" else "2")
+    conflict(git, soul, way)
+    if version == "3":
+        (soul / "notes" / "new.md").write_text("n")
+        git(soul, "add", "-N", "notes/new.md")
+    assert (soul / ".git" / "index").read_bytes()[7] == int(version)
+    assert "a conflict of git is not resolved yet" in repo.state().busy
+    git(soul, *end.split())
+    assert repo.state().busy == ""
+
+
+def test_our_writing_of_the_index_leaves_a_conflict_in_it(repo: Repo, soul: Path, git: Git) -> None:
+    """REPO-7: a pass that was under way when a person began brings the index along."""
+    record(repo, {"notes/a.md": "1\n", "notes/b.md": "2\n"})
+    conflict(git, soul, "stash pop")
+    before = git(soul, "ls-files", "-u")
+    assert before.count("notes/a.md") == 3
+    old = repo.info(repo.tip(MAIN) or "").tree
+    new = repo.edit(old, {"notes/a.md": File(repo.write(b"x")), "notes/b.md": File(repo.write(b"y"))})
+    assert repo.index(old, new) and repo.index(None, new)
+    assert git(soul, "ls-files", "-u") == before and blob_id(b"y") in git(soul, "ls-files", "-s")
+    assert repo.state().busy
+
+
+def test_an_index_is_read_again_only_when_it_changed(
+    repo: Repo, soul: Path, git: Git, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(repo, {"notes/a.md": "1\n"})
+    conflict(git, soul, "stash pop")
+    looks = []
+    looking = unmerged.holds_any
+    monkeypatch.setattr(unmerged, "holds_any", lambda raw: looks.append(1) or looking(raw))
+    for _ in range(5):
+        assert repo.state().busy
+    assert len(looks) == 1
+    git(soul, "add", "notes/a.md")
+    assert repo.state().busy == "" and len(looks) == 2
+
+
+def test_a_damaged_index_stops_nobody(repo: Repo, soul: Path, git: Git) -> None:
+    """REPO-7: git itself cannot use it, so nobody can be at work with it."""
+    record(repo, {"notes/a.md": "1\n", "notes/b.md": "2\n"})
+    conflict(git, soul, "stash pop")
+    index = soul / ".git" / "index"
+    whole = index.read_bytes()
+    body = whole[:-20]
+    for wrong in (b"", b"\0" * len(whole), body, body[:70], b"DIRC" + b"\xff" * 40, bytes(reversed(whole))):
+        for raw in (wrong, wrong + hashlib.sha1(wrong, usedforsecurity=False).digest()):
+            index.write_bytes(raw)
+            if not raw.startswith(body):
+                assert repo.state().busy == "", raw[:80]
+    index.unlink()
+    assert repo.state().busy == ""
+    os.mkfifo(index)
+    assert repo.state().busy == ""
 
 
 # --- sending and receiving -------------------------------------------------------------------------------------------

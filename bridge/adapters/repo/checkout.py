@@ -17,6 +17,7 @@ from bridge.adapters.repo.packs import settle
 from bridge.adapters.repo.refs import Refs
 from bridge.adapters.repo.store import Store, damaged, plain, unreadable
 from bridge.adapters.repo.trees import Trees
+from bridge.adapters.repo.unmerged import Unmerged
 from bridge.core import errors
 from bridge.core.layout import LARGEST_STORED, MAIN
 from bridge.core.model import CheckoutState, Commit, File, Kind, Touch
@@ -46,6 +47,7 @@ class Repo:
         self.largest = LARGEST_STORED
         self.reads: Callable[[str], None] = lambda path: None
         self._refs = Refs(git_dir)
+        self._unmerged = Unmerged(git_dir / "index")
         self._load()
 
     def _load(self) -> None:
@@ -259,6 +261,8 @@ class Repo:
         reasons = [words for name, words in _UNDER_WAY if os.path.lexists(self.git_dir / name)]
         if locks.young(self.git_dir, self.git_dir / "index.lock"):
             reasons.append("another git holds index.lock")
+        if self._unmerged.found():
+            reasons.append("a conflict of git is not resolved yet (`git status` names it, `git add` ends it)")
         if _is_sparse(self.git_dir):
             reasons.append("a sparse checkout hides files (`git sparse-checkout disable` shows them again)")
         return CheckoutState(head, "; ".join(reasons))
