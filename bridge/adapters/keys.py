@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from bridge.core.errors import Refused, Transient, Unusable
+from bridge.core.model import blob_id
 
 TYPE = "ssh-ed25519"
 LARGEST = 16 * 1024  # bytes of a file that may still be a key
@@ -236,10 +237,38 @@ def refuse_inside(path: Path, soul: Path, rule: str = "AUTH-2") -> None:
                     f"{path} lies inside the soul {soul}",
                     kind="rule",
                     rule=rule,
-                    advice=f"Nothing was sent. Move it out, `mv {path} ~/.config/soul-bridge/`, and name its new place "
-                    "in the configuration. A key that was ever committed: revoke it on the server, then "
-                    "`soul-bridge key rotate`.",
+                    advice="Nothing was recorded and nothing was sent. Move it out of the soul: `soul-bridge doctor` "
+                    "gives the commands. A key that was ever committed: `soul-bridge key rotate`, and delete the old "
+                    "deploy key at the host.",
                 )
+
+
+def refuse_places(path: Path, soul: Path) -> None:
+    """Refuse a key, or one that waits to take its place, inside the soul: asked before anything is recorded, since
+    what a commit has once is published. Raises Refused(kind="rule")."""
+    successor = path.with_name(path.name + ".next")
+    for private in (path, successor):
+        if private == path or os.path.lexists(private):
+            refuse_inside(private, soul)
+
+
+def refuse_recorded(path: Path, has: Callable[[str], bool]) -> None:
+    """Refuse a key whose private half a soul's history holds. has: whether there is an object of an id there.
+
+    Raises Refused(kind="auth"). A key that cannot be read is refused elsewhere.
+    """
+    try:
+        private = _read(path, False)
+    except Refused:
+        return
+    if has(blob_id(private)):
+        raise Refused(
+            f"the private key {path} is in history: it was recorded in a commit of this soul",
+            kind="auth",
+            rule="CONTENT-2",
+            advice="Nothing is sent while it opens anything; local work is safe and goes on. Run `soul-bridge key "
+            "rotate` and delete the old deploy key at the host; then everything is published.",
+        )
 
 
 def _beside(path: Path) -> Path:

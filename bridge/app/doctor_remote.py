@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+from pathlib import Path
 
 from bridge.app import onboarding
 from bridge.app.diagnosis import Finding, Patient, fail, ok, warn
@@ -26,12 +28,9 @@ def _key_remedy(patient: Patient, error: SoulError, rotate: str) -> str:
     path = shlex.quote(str(patient.key))
     mode = patient.machine.mode(patient.key)
     if error.kind == "rule":
-        folder = patient.known_hosts.parent / "keys"
-        usual = shlex.quote(str(folder / f"{patient.agent}.{patient.body}"))
-        return (
-            f"mkdir -p -m 700 {shlex.quote(str(folder))} && mv {path} {usual} && mv {path}.pub {usual}.pub && "
-            f"sed -i '/^key:/d' {shlex.quote(str(patient.config))}"
-        )
+        return _moved_out(patient)
+    if error.rule == "CONTENT-2":
+        return f"{rotate}   # then delete the old deploy key at the host"
     if mode is None:
         return f"soul-bridge init {patient.agent}"
     if patient.machine.foreign(patient.key):
@@ -39,6 +38,26 @@ def _key_remedy(patient: Patient, error: SoulError, rotate: str) -> str:
     if mode & 0o077:
         return f"chmod 600 {path}"
     return rotate
+
+
+def _moved_out(patient: Patient) -> str:
+    """Commands that lay a key outside the soul, in no other key's place, and name its new place."""
+    folder = patient.known_hosts.parent / "keys"
+    usual = folder / f"{patient.agent}.{patient.body}"
+    real = Path(os.path.realpath(patient.key))
+    # A link that leads into the soul gives way to the key itself.
+    is_link = real != Path(os.path.abspath(patient.key)) and patient.key.is_symlink()
+    free, number = usual, 1
+    while patient.machine.exists(free) and not (is_link and free == patient.key):
+        free, number = usual.with_name(f"{usual.name}.{number}"), number + 1
+    steps = [f"mkdir -p -m 700 {shlex.quote(str(folder))}"]
+    steps += [f"rm {shlex.quote(str(patient.key))}"] if is_link else []
+    for end in ("", ".pub"):
+        if not end or patient.machine.exists(real.with_name(real.name + end)):
+            steps.append(f"mv -n {shlex.quote(f'{real}{end}')} {shlex.quote(f'{free}{end}')}")
+    wanted = "/^key:/d" if free == usual else f"s|^key:.*|key: {free}|"
+    steps.append(f"sed -i {shlex.quote(wanted)} {shlex.quote(str(patient.config))}")
+    return " && ".join(steps)
 
 
 def host_key(patient: Patient) -> Finding:

@@ -16,6 +16,7 @@ KINDS = (
     "auth", "hostkey", "network", "identity", "rewritten", "not-a-soul", "rejected", "disk", "busy", "config",
     "internal",
 )  # fmt: skip
+RULED = {"rule": "config"}  # a rule that keeps a pass from beginning: a person set it so, and mends it
 LISTED = "conflicts"  # remembered: what history said about lost versions, up to which commit
 UNREAD = 32  # commits that may be read again before that is remembered anew
 COUNTED = 10_000  # commits at most that ahead and behind count
@@ -139,8 +140,9 @@ def _problem(life: Life) -> dict[str, Any] | None:
     problem = life.problem
     if problem is None:
         return None
+    kind = RULED.get(problem.kind, problem.kind)
     return {
-        "kind": problem.kind if problem.kind in KINDS else "internal",
+        "kind": kind if kind in KINDS else "internal",
         "message": problem.message,
         "advice": problem.advice,
         "since": iso(life.problem_since),

@@ -35,6 +35,10 @@ def _unknown() -> str | None:
     return None
 
 
+def _fit() -> None:
+    """Nothing is the matter."""
+
+
 @dataclass
 class Soul:
     """The ports of one soul, and what only the present process knows.
@@ -49,6 +53,7 @@ class Soul:
     may have been another copy's. was_read: whether the agent closed a file after reading it since a boottime;
     true where nobody can tell (MERGE-12). boot: which start of the machine this is; what was remembered with a
     boottime of another one is of an unknown age. key: the fingerprint of this body's deploy key, None: not known.
+    placed, unrecorded: raise Refused for a private key inside the checkout, and for one that history has (CONTENT-2).
     """
 
     agent: str
@@ -78,6 +83,8 @@ class Soul:
     born: float = math.inf
     was_read: Callable[[str, float], bool] = _always
     key: Callable[[], str | None] = _unknown
+    placed: Callable[[], None] = _fit
+    unrecorded: Callable[[], None] = _fit
     boot: str = ""
 
     def head(self) -> str | None:

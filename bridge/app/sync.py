@@ -77,6 +77,7 @@ def run(soul: Soul, order: Order) -> Outcome:
 
 def _local(soul: Soul, order: Order, progress: Progress) -> None:
     standing.presence(soul)
+    soul.placed()
     standing.stand_off(soul)
     recording.recover(soul)
     withholding.recover(soul)
@@ -105,6 +106,7 @@ def _remote(soul: Soul, order: Order, progress: Progress) -> None:
     if not (order.remote or (order.publish and publishing.ahead(soul))):
         return
     try:
+        soul.unrecorded()
         publishing.exchange(soul, progress, order.now)
     except (Transient, Refused) as error:
         progress.problem = error

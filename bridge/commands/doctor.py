@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -93,7 +93,7 @@ def _patient(settings: config.Settings, context: Context) -> Iterator[Patient]:
         repo = Repo.open(settings.soul)
     except Refused as error:
         problem = (error.message, error.advice)
-    way = _Way(settings, context)
+    way = _Way(settings, context, repo.has if repo is not None else None)
     metrics = settings.metrics or config.Metrics()
     try:
         yield Patient(
@@ -193,14 +193,19 @@ class _Looking(NothingYet):
 class _Way:
     """The way to the remote, step by step."""
 
-    def __init__(self, settings: config.Settings, context: Context) -> None:
+    def __init__(self, settings: config.Settings, context: Context, has: Callable[[str], bool] | None = None) -> None:
         self._settings = settings
+        self._has = has
         self._places = context.places
         self._address = address.parse(settings.remote)
         self._remote = _remote(settings, context)
 
     def key(self) -> keys.Key:
-        return keys.load(self._settings.key, self._settings.soul, self._places.credentials)
+        found = keys.load(self._settings.key, self._settings.soul, self._places.credentials)
+        keys.refuse_places(self._settings.key, self._settings.soul)
+        if self._has is not None:
+            keys.refuse_recorded(self._settings.key, self._has)
+        return found
 
     def pinned(self) -> Sequence[str]:
         known = hosts.KnownHosts(self._places.known_hosts).lookup(self._address.known_host_key_name)

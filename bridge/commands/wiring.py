@@ -119,7 +119,7 @@ def open_soul(settings: config.Settings, context: Context, lock: Lock, *, create
         repo=repo,
         seen=seen,
         remote=_remote(settings, context, repo),
-        tree=Tree(settings.soul, private, clock, _mark(settings, places, private, create or mended), reads=reads.ours),
+        tree=Tree(settings.soul, private, clock, _mark(state, private, create or mended, repo, seen), reads=reads.ours),
         clock=clock,
         facts=facts,
         limits=limits(settings),
@@ -130,10 +130,17 @@ def open_soul(settings: config.Settings, context: Context, lock: Lock, *, create
         boot=boot(),
         key=partial(keys.fingerprint, settings.key),
     )
+    _guard_key(soul, settings)
     if (mended or seen.lost is not None) and soul.seen.recall(KNOWN) is None:
         repairing.begin_again(soul, formats.line_of(state / MATERIALISED))
     repairing.bring_forward(soul, formats.line_of(state / MATERIALISED))
     return Opened(soul, lock, settings, _closing(soul, seen, repo, lock, end_hooks), reads)
+
+
+def _guard_key(soul: Soul, settings: config.Settings) -> None:
+    """Each pass asks first whether the private key is where commits do not have it (CONTENT-2)."""
+    soul.placed = partial(keys.refuse_places, settings.key, settings.soul)
+    soul.unrecorded = partial(keys.refuse_recorded, settings.key, soul.repo.has)
 
 
 def _seen(path: Path, clock: ports.Clock) -> tuple[Seen, float]:
@@ -248,21 +255,28 @@ def limits(settings: config.Settings) -> Limits:
     return Limits(settings.settle, settings.guard, settings.heartbeat, settings.hold_back_over)
 
 
-def _mark(settings: config.Settings, places: config.Places, private: Path, trusted: bool) -> str:
+def _mark(state: Path, private: Path, trusted: bool, repo: Repo, seen: Seen) -> str:
     """The id by which the state directory knows this checkout again (GUARD-2), made at the first opening.
 
     trusted: we made this git directory just now, or a person asked for what stands here.
     """
-    path = places.state_dir(settings.agent) / MARK
+    path = state / MARK
     inside = private / "id"
     known, found = formats.line_of(path), formats.line_of(inside)
-    if known is not None and not trusted:
+    if known is not None and not trusted and not _emptied(inside, state, repo, seen):
         return known
     id = found or known or str(uuid.uuid4())
     for place, line in ((inside, found), (path, known)):
         if line != id:
             formats.put(place, id)
     return id
+
+
+def _emptied(inside: Path, state: Path, repo: Repo, seen: Seen) -> bool:
+    """Whether a power cut left the id in a checkout empty that is otherwise this body's: what it remembers is in it,
+    and the commit that the state directory says was last brought to disk."""
+    commit = formats.line_of(state / MATERIALISED) if formats.is_emptied(inside) else None
+    return commit is not None and seen.recall(KNOWN) is not None and repo.has(commit)
 
 
 @contextlib.contextmanager
