@@ -3,7 +3,8 @@
 It stands for all of them: what was seen, the notes beside files that left their names, the status, the facts. A
 folder without a number is from before there was one. An older one is brought up to date, step by step, while the soul
 is locked. A newer one is refused before anything in it is opened: who does not know what a file means can only lose it.
-That file is one line, and so are others in these folders: they are written and read here.
+That file is one line, and so are others in these folders: they are written and read here. One that holds nothing, or
+zeros only, is what a power cut leaves: it counts as absent.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from bridge.core.errors import Transient, Unusable
 
 NAME = "format"
 _LONGEST = 64  # bytes of the file that are looked at
+_NOTHING = "\0 \t\r\n"  # what is left of a file that a power cut emptied
 
 
 def _same(folder: Path) -> None:
@@ -62,6 +64,8 @@ def _number(folder: Path) -> int:
         return 0
     except OSError as error:
         raise Transient(f"{path} cannot be read: {error.strerror}", kind="disk", advice=f"ls -ld {path}") from error
+    if is_nothing(text):
+        return 0
     if not text.strip().isdigit():
         raise Unusable(
             f"{path} is damaged: it does not say which format the files beside it have",
@@ -97,6 +101,19 @@ def line_of(path: Path) -> str | None:
     try:
         # A pipe in the file's place is not waited for.
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
-            return file.read(1024).decode("ascii").strip() or None
+            return file.read(1024).decode("ascii").strip(_NOTHING) or None
     except (OSError, UnicodeDecodeError):
         return None
+
+
+def is_nothing(content: bytes) -> bool:
+    """Whether that is all a power cut left of a file."""
+    return not content.strip(_NOTHING.encode())
+
+
+def is_emptied(path: Path) -> bool:
+    """Whether a file is there and nothing is in it any more."""
+    try:
+        return path.is_file() and is_nothing(path.read_bytes())
+    except OSError:
+        return False

@@ -20,6 +20,7 @@ ABSENCES = {
     Presence.MISSING: "the checkout is missing",
     Presence.EMPTY: "the checkout is empty",
     Presence.FOREIGN: "another repository stands where the checkout should be",
+    Presence.UNMARKED: "the checkout has lost its mark (.git/soul-bridge/id), so that it may be another's",
     Presence.NO_GIT: "the checkout's .git is missing or damaged",
 }
 

@@ -101,6 +101,7 @@ class Presence(enum.Enum):
     MISSING = "missing"
     EMPTY = "empty"
     FOREIGN = "foreign"  # another repository than the one the state knows
+    UNMARKED = "without its mark"  # its id is empty, and nothing else shows that it is the one the state knows
     NO_GIT = "no git directory"  # soul files without a usable .git
 
 

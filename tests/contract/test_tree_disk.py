@@ -404,6 +404,9 @@ def test_what_stands_where_the_checkout_should_be_is_told(world: RealWorld, tmp_
 
     assert presence(world.root, None) is presence(world.root, "one") is Presence.PRESENT
     assert presence(world.root, "two") is Presence.FOREIGN
+    for nothing in (b"", b"\0\0\0"):
+        (world.private / "id").write_bytes(nothing)
+        assert presence(world.root, "one") is Presence.UNMARKED
     (world.private / "id").unlink()
     assert presence(world.root, "one") is Presence.FOREIGN
     (world.root / ".git/HEAD").write_bytes(b"")

@@ -70,8 +70,8 @@ class Tree:
         git = self._private.parent
         if not (_size(git / "HEAD") and os.path.isdir(git / "objects") and os.path.isdir(git / "refs")):
             return Presence.NO_GIT
-        if self._known_id is not None and self._marked() != self._known_id:
-            return Presence.FOREIGN
+        if self._known_id is not None and (mark := self._marked()) != self._known_id:
+            return Presence.UNMARKED if mark == "" else Presence.FOREIGN
         return Presence.PRESENT
 
     def mark(self, id: str) -> None:
@@ -100,7 +100,7 @@ class Tree:
     def _marked(self) -> str | None:
         try:
             with open(self._private / "id", encoding="ascii", opener=_unwaiting) as opened:
-                return opened.read(1024).strip()
+                return opened.read(1024).strip("\0 \t\r\n")
         except (OSError, UnicodeDecodeError) as error:
             refuse_shortage(error, self._private)
             return None
