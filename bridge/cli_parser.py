@@ -196,7 +196,9 @@ def _host(parser: argparse.ArgumentParser) -> None:
     }
     for name in ("init", "authorize"):
         rows[name].add_argument("repository", metavar="REPO", help="where it lies, such as kaoru.soul.git")
-    rows["authorize"].add_argument("public_key", metavar="PUBKEY", help="what `soul-bridge key show` prints, in quotes")
+    rows["authorize"].add_argument(
+        "public_key", metavar="PUBKEY", nargs="+", help="what `soul-bridge key show` prints: ssh-ed25519 AAAA…"
+    )
     rows["authorize"].add_argument("--read-only", action="store_true", help="it may fetch, and not push")
     rows["revoke"].add_argument("key", metavar="KEY", help="fingerprint, comment or public line")
     for row in rows.values():

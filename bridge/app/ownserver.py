@@ -1,7 +1,8 @@
 """Deploy keys on a plain OpenSSH server: each key opens one repository, by a forced command in authorized_keys.
 
-What a client asks for is never looked at but for the word that tells reading from writing: the repository is the one
-that the key was authorised for, whatever address was used. Lines that others wrote are left as they are.
+The repository is the one that the key was authorised for, and who asks for one of another name is told so: a soul must
+not be found under an address that is not its own. Lines that others wrote are left as they are, those excepted that
+let in the key that goes and nobody else.
 """
 
 from __future__ import annotations
@@ -9,16 +10,18 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
-import hashlib
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from bridge.app import keylines
+from bridge.app.keylines import KeyLine
 from bridge.core.errors import Refused, Transient, Unusable
 from bridge.core.words import readable
 
@@ -48,19 +51,49 @@ class Grant:
     @property
     def fingerprint(self) -> str:
         """As `ssh-keygen -l` prints it."""
-        digest = hashlib.sha256(base64.b64decode(self.blob)).digest()
-        return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
+        return keylines.fingerprint(self.blob)
 
-    def line(self) -> str:
-        """Its line in authorized_keys."""
-        services = ["upload-pack", "receive-pack"] if self.write else ["upload-pack"]
-        cases = "".join(f"'git-{name} '*) exec git-{name} '{self.repository}';; " for name in services)
-        refusal = "*) echo 'ERROR: this key may not do that here' >&2; exit 1;; esac"
-        command = f'case \\"$SSH_ORIGINAL_COMMAND\\" in {cases}{refusal}'
+    def line(self, called: str = "") -> str:
+        """Its line in authorized_keys. called: a name of the repository beside its own, as a link to it has one."""
+        names = sorted({name for each in (self.repository.name, called) for name in (each, each.removesuffix(".git"))})
+        cases = "".join(self._case(service, [name for name in names if name]) for service in ("upload", "receive"))
+        only = f"ERROR: this key opens {self.repository.name} only, not what the address says"
+        command = (
+            f'case \\"$SSH_ORIGINAL_COMMAND\\" in {cases}'
+            f"'git-upload-pack '*|'git-receive-pack '*) echo '{only}' >&2; exit 1;; "
+            "*) echo 'ERROR: this key may not do that here' >&2; exit 1;; esac"
+        )
         right = "rw" if self.write else "ro"
         return (
             f'restrict,command="{command}" {TYPE} {self.blob} {MARK}{right}:{self.repository} {self.comment}'.rstrip()
         )
+
+    def _case(self, service: str, names: list[str]) -> str:
+        asked = f"git-{service}-pack '"
+        quote = '\\"'
+        forms = "|".join(f"{quote}{asked}{name}'{quote}|{quote}{asked}{quote}*{quote}/{name}'{quote}" for name in names)
+        if service == "receive" and not self.write:
+            said = f"ERROR: this key has been marked as read only for {self.repository.name}"
+            return f"{forms}) echo '{said}' >&2; exit 1;; "
+        return f"{forms}) exec git-{service}-pack '{self.repository}';; "
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """What one line lets a key do. repository: None where it is held to none. write: None where nobody can tell."""
+
+    repository: Path | None
+    write: bool | None
+    line: KeyLine
+    ours: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """What was taken out, and the lines that still let the same key in."""
+
+    gone: tuple[Right, ...]
+    still: tuple[KeyLine, ...]
 
 
 def grants(keys: Path) -> list[Grant]:
@@ -69,24 +102,43 @@ def grants(keys: Path) -> list[Grant]:
     return [grant for grant in found if grant is not None]
 
 
-def unopened(granted: Collection[Grant], folders: Collection[Path]) -> list[Path]:
-    """Bare repositories in these folders, and beside those that are granted, which no key of ours opens."""
-    opened = {grant.repository for grant in granted}
+def rights(keys: Path, home: Path | None = None) -> list[Right]:
+    """What every line of the file lets in, ours or not. home: where commands begin. Raises Transient(kind="disk")."""
+    lines = _lines(keys)
+    return [right for line in keylines.read(lines, home or _home(keys)) for right in _rights(line, lines)]
+
+
+def _rights(line: KeyLine, lines: list[str]) -> list[Right]:
+    grant = _parse(lines[line.number - 1])
+    if grant is not None:
+        return [Right(grant.repository, grant.write, _plain(line, lines), True)]
+    if not line.opens:
+        return [Right(None, None if line.command is not None else True, line, False)]
+    return [Right(place, write, line, False) for place, write in line.opens]
+
+
+def _plain(line: KeyLine, lines: list[str]) -> KeyLine:
+    """The line without our mark in its comment."""
+    grant = _parse(lines[line.number - 1])
+    return line if grant is None else replace(line, comment=grant.comment)
+
+
+def _home(keys: Path) -> Path:
+    return keys.absolute().parent.parent
+
+
+def unopened(opened: Collection[Path], folders: Collection[Path]) -> list[Path]:
+    """Bare repositories in these folders, and beside those that are opened, which no line names."""
     places = {folder.resolve() for folder in (*folders, *(repository.parent for repository in opened))}
     found = {place.resolve() for folder in places for place in _bare(folder)}
-    return sorted(found - opened)
+    return sorted(found - set(opened))
 
 
-def authorize(keys: Path, repository: Path, public_line: str, write: bool) -> Grant:
+def authorize(keys: Path, repository: Path, public_line: str, write: bool, home: Path | None = None) -> Grant:
     """Let a key into one repository. Raises Unusable, Transient, and Refused for a key that opens another one."""
     match = _KEY.fullmatch(public_line.strip())
     if match is None or not _is_ed25519(match[1]):
-        raise Unusable(
-            "this is not the public line of an ed25519 key",
-            kind="usage",
-            rule="AUTH-2",
-            advice="Give what `soul-bridge key show` prints on the body: ssh-ed25519 AAAA… in quotes.",
-        )
+        raise _no_key(public_line.strip(), repository)
     place = repository.resolve()
     if not _SAFE.fullmatch(str(place)) or not (place / "HEAD").is_file():
         raise Refused(
@@ -97,35 +149,87 @@ def authorize(keys: Path, repository: Path, public_line: str, write: bool) -> Gr
         )
     grant = Grant(place, match[1], write, " ".join((match[2] or "").split()))
     with _locked(keys):
-        other = [each for each in grants(keys) if each.blob == grant.blob and each.repository != place]
-        if other:
-            raise Refused(
-                f"this key opens {other[0].repository} already, and a key opens one repository only",
-                kind="rule",
-                rule="AUTH-2",
-                advice=f"Nothing was changed. Each body has a key for each soul; or first: soul-bridge host revoke "
-                f"{grant.fingerprint}",
-            )
-        kept = [line for line in _lines(keys) if not _is_key(line, grant.blob)]
-        _write(keys, [*kept, grant.line()])
+        lines = _lines(keys)
+        mine = [line for line in keylines.read(lines, home or _home(keys)) if line.blob == grant.blob]
+        for line in mine:
+            _refuse_elsewhere(line, grant, keys)
+        gone = {line.number for line in mine}
+        kept = [line for number, line in enumerate(lines, 1) if number not in gone]
+        _write(keys, [*kept, grant.line(repository.name)])
     return grant
 
 
-def revoke(keys: Path, words: str) -> list[Grant]:
-    """Take out the lines of ours whose fingerprint, comment or key is `words`. Raises Refused when there is none."""
+def _no_key(text: str, repository: Path) -> Unusable:
+    """The refusal of what is no public line. Never with the text in it: it may be a private key."""
+    what, advice = (
+        "this is not the public line of an ed25519 key",
+        "Give what `soul-bridge key show` prints on the body",
+    )
+    if "PRIVATE KEY" in text or _holds_private(text):
+        what = "this is a private key, and it is nobody's but its body's: nothing of it was read on or kept"
+    elif text.startswith(f"{TYPE} ") or text == TYPE:
+        what = f"{what}: something of it is missing"
+    advice += f", whole and in quotes: soul-bridge host authorize {shlex.quote(str(repository))} 'ssh-ed25519 AAAA…'"
+    return Unusable(what, kind="usage", rule="AUTH-2", advice=advice)
+
+
+def _holds_private(name: str) -> bool:
+    try:
+        with Path(name).expanduser().open("rb") as file:
+            return b"PRIVATE KEY" in file.read(100)
+    except (OSError, ValueError, RuntimeError):
+        return False
+
+
+def _refuse_elsewhere(line: KeyLine, grant: Grant, keys: Path) -> None:
+    """Raise Refused when a line lets this key in to anything else: sshd obeys the first line of a key."""
+    other = [place for place, _ in line.opens if place != grant.repository]
+    if line.opens and not other:
+        return
+    what = f"this key opens {other[0]} already" if other else "this key is held to another command already"
+    if line.command is None:
+        what = "this key opens every repository here already"
+    raise Refused(
+        f"{what}, by line {line.number} of {keys}, and a key opens one repository only",
+        kind="rule",
+        rule="AUTH-2",
+        advice="Nothing was changed. Each body has a key for each soul; or first: "
+        + (f"soul-bridge host revoke {grant.fingerprint}" if line.of_a_body else taken_out(line, keys)),
+    )
+
+
+def taken_out(line: KeyLine, keys: Path) -> str:
+    """The command that takes a line out that others wrote."""
+    return f"sed -i '{line.number}d' {shlex.quote(str(keys))}"
+
+
+def revoke(keys: Path, words: str, home: Path | None = None) -> Revoked:
+    """Take out every line that lets in the keys whose fingerprint, comment or public line is `words`.
+
+    A line that may be a person's own, held to no repository and no body's by its comment, is left and told of. Raises
+    Refused when there is no such key.
+    """
     wanted = words.strip()
     with _locked(keys):
-        gone = [grant for grant in grants(keys) if wanted in _names(grant)]
-        if not gone:
+        lines = _lines(keys)
+        found = [_plain(line, lines) for line in keylines.read(lines, home or _home(keys))]
+        blobs = {line.blob for line in found if wanted in line.names}
+        named = [line for line in found if line.blob in blobs]
+        if not named:
             raise Refused(
-                f"no key of soul-bridge here is {wanted!r}",
+                f"no key in {keys} is {wanted!r}",
                 kind="rule",
                 rule="AUTH-5",
                 advice="Nothing was changed. `soul-bridge host list` shows them.",
             )
-        lines = {grant.line() for grant in gone}
-        _write(keys, [line for line in _lines(keys) if line not in lines])
-    return gone
+        out = [line for line in named if line.of_a_body]
+        numbers = {line.number for line in out}
+        if out:
+            _write(keys, [line for number, line in enumerate(lines, 1) if number not in numbers])
+    gone = tuple(right for line in out for right in _rights(line, lines))
+    # Numbers are told as they are now, after what went.
+    still = [line for line in named if not line.of_a_body]
+    return Revoked(gone, tuple(replace(one, number=one.number - sum(n < one.number for n in numbers)) for one in still))
 
 
 def make(repository: Path, run: Run) -> Path:
@@ -184,15 +288,10 @@ def _unmade(made: list[Path]) -> str:
 
 def _bare(folder: Path) -> list[Path]:
     try:
-        return [path for path in folder.glob("*.git") if (path / "HEAD").is_file() and (path / "objects").is_dir()]
+        found = [path for path in folder.glob("*.git") if path.name != ".git"]  # that of a checkout
+        return [path for path in found if (path / "HEAD").is_file() and (path / "objects").is_dir()]
     except OSError:
         return []
-
-
-def _names(grant: Grant) -> set[str]:
-    line = f"{TYPE} {grant.blob}"
-    names = {grant.fingerprint, grant.blob, line, f"{line} {grant.comment}".rstrip(), grant.comment}
-    return (names | {grant.comment.partition(" ")[0]}) - {""}
 
 
 def _parse(line: str) -> Grant | None:
@@ -200,11 +299,6 @@ def _parse(line: str) -> Grant | None:
     if match is None or not _is_ed25519(match[2]):
         return None
     return Grant(Path(match[4]), match[2], match[3] == "rw", match[5] or "")
-
-
-def _is_key(line: str, blob: str) -> bool:
-    grant = _parse(line)
-    return grant is not None and grant.blob == blob
 
 
 def _is_ed25519(blob: str) -> bool:

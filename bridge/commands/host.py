@@ -12,21 +12,23 @@ from bridge.app import ownserver
 from bridge.commands.context import Context
 from bridge.core.words import line, readable
 
+_Answer = tuple[int, object, str]  # exit code, --json, words
 _LONGEST = 1_000_000  # characters of a list: one of keys is never cut
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
-    """Do it to the authorized_keys of the user who types it. Raises what it refuses."""
-    keys = Path(arguments.authorized_keys or context.places.home / ".ssh" / "authorized_keys")
-    if arguments.action == "list":
-        rows, words = _list(keys, [context.places.home, Path.cwd()])
-    else:
-        rows, words = {"init": _init, "authorize": _authorize, "revoke": _revoke}[arguments.action](arguments, keys)
+    """Do it to the authorized_keys of the user who types it; 1 where a key still opens what it should not.
+
+    Raises what it refuses.
+    """
+    home = context.places.home
+    keys = Path(arguments.authorized_keys or home / ".ssh" / "authorized_keys")
+    code, rows, words = _ACTIONS[arguments.action](arguments, keys, home)
     context.answer(rows, readable(words, _LONGEST))
-    return 0
+    return code
 
 
-def _init(arguments: argparse.Namespace, keys: Path) -> tuple[object, str]:
+def _init(arguments: argparse.Namespace, keys: Path, home: Path) -> _Answer:
     def git(words: list[str]) -> None:
         subprocess.run(
             ["git", *words],
@@ -39,57 +41,95 @@ def _init(arguments: argparse.Namespace, keys: Path) -> tuple[object, str]:
         )
 
     place = ownserver.make(Path(arguments.repository), git)
-    return {
-        "repository": str(place)
-    }, f"{place} is made; let a body in: soul-bridge host authorize {place} 'ssh-ed25519 …'"
+    return (
+        0,
+        {"repository": str(place)},
+        f"{place} is made; let a body in: soul-bridge host authorize {place} 'ssh-ed25519 …'",
+    )
 
 
-def _authorize(arguments: argparse.Namespace, keys: Path) -> tuple[object, str]:
-    grant = ownserver.authorize(keys, Path(arguments.repository), arguments.public_key, not arguments.read_only)
+def _authorize(arguments: argparse.Namespace, keys: Path, home: Path) -> _Answer:
+    public = " ".join(arguments.public_key)
+    grant = ownserver.authorize(keys, Path(arguments.repository), public, not arguments.read_only, home)
     right = "may read and write" if grant.write else "may read"
-    return _row(grant), f"{grant.fingerprint} {right} {grant.repository}, and nothing else"
-
-
-def _revoke(arguments: argparse.Namespace, keys: Path) -> tuple[object, str]:
-    gone = ownserver.revoke(keys, arguments.key)
-    lines = [f"{grant.fingerprint} {grant.comment} opens {grant.repository} no more" for grant in gone]
-    if len({grant.blob for grant in gone}) > 1:
-        lines.append(
-            f"{len(gone)} keys were called {readable(arguments.key.strip(), 60)!r}, and all are out; a fingerprint "
-            "takes out one of them. To let one in again:"
-        )
-        lines += [f"  {_again(grant)}" for grant in gone]
-    return [_row(grant) for grant in gone], "\n".join(
-        lines
-    ) + "\nA connection that is open already lasts ten minutes at most; ending its sshd process ends it now."
-
-
-def _again(grant: ownserver.Grant) -> str:
-    """The command that gives a key its right back."""
-    public = f"{ownserver.TYPE} {grant.blob} {grant.comment}".rstrip()
-    only = "" if grant.write else " --read-only"
-    return f"soul-bridge host authorize {grant.repository} {shlex.quote(public)}{only}"
-
-
-def _list(keys: Path, folders: list[Path]) -> tuple[object, str]:
-    rows = ownserver.grants(keys)
-    lines = [
-        line(f"{'rw' if grant.write else 'ro'}  {grant.repository}  {grant.fingerprint}  {grant.comment}")
-        for grant in rows
-    ]
-    empty = ownserver.unopened(rows, folders)
-    lines += [
-        line(f"--  {place}  no key opens it yet: soul-bridge host authorize {place} 'ssh-ed25519 …'") for place in empty
-    ]
-    closed = [{"repository": str(place), "fingerprint": None, "write": False, "comment": ""} for place in empty]
-    words = "\n".join(lines) or f"no key of soul-bridge is in {keys}, and no repository lies here or at home"
-    return [*(_row(grant) for grant in rows), *closed], words
-
-
-def _row(grant: ownserver.Grant) -> dict[str, object]:
-    return {
+    row = {
         "repository": str(grant.repository),
         "fingerprint": grant.fingerprint,
         "write": grant.write,
         "comment": grant.comment,
     }
+    return 0, row, f"{grant.fingerprint} {right} {grant.repository}, and nothing else"
+
+
+def _revoke(arguments: argparse.Namespace, keys: Path, home: Path) -> _Answer:
+    done = ownserver.revoke(keys, arguments.key, home)
+    gone, open_still = done.gone, {line.blob for line in done.still}
+    lines = [
+        f"the line of {right.line.fingerprint} {right.line.comment} for {_place(right)} is out"
+        if right.line.blob in open_still
+        else f"{right.line.fingerprint} {right.line.comment} opens {_place(right)} no more"
+        for right in gone
+    ]
+    if len({right.line.blob for right in gone}) > 1:
+        lines.append(
+            f"{len(gone)} keys were called {readable(arguments.key.strip(), 60)!r}, and all are out; a fingerprint "
+            "takes out one of them. To let one in again:"
+        )
+        lines += [f"  {_again(right)}" for right in gone if right.repository]
+    for line_ in done.still:
+        lines.append(
+            f"line {line_.number} of {keys}, not written by `host authorize`, still lets {line_.fingerprint} "
+            f"{line_.comment} in. It may be a person's own. If it is to go: {ownserver.taken_out(line_, keys)}"
+        )
+    if gone:
+        lines.append(
+            "A connection that is open already lasts ten minutes at most; ending its sshd process ends it now."
+        )
+    still = [{**_row(right), "open": True} for right in ownserver.rights(keys, home) if right.line in done.still]
+    return int(bool(still)), [*(_row(right) for right in gone), *still], "\n".join(lines)
+
+
+def _again(right: ownserver.Right) -> str:
+    """The command that gives a key its right back."""
+    public = f"{right.line.type} {right.line.blob} {right.line.comment}".rstrip()
+    only = "" if right.write else " --read-only"
+    return f"soul-bridge host authorize {right.repository} {shlex.quote(public)}{only}"
+
+
+def _list(arguments: argparse.Namespace, keys: Path, home: Path) -> _Answer:
+    rights = ownserver.rights(keys, home)
+    lines = [
+        line(
+            f"{'??' if right.write is None else 'rw' if right.write else 'ro'}  {_place(right)}  "
+            f"{right.line.fingerprint}  {right.line.comment}"
+            + ("" if right.ours else f"  (line {right.line.number}, not written by `host authorize`)")
+        )
+        for right in rights
+    ]
+    everything = any(right.repository is None and right.write for right in rights)
+    empty = ownserver.unopened([right.repository for right in rights if right.repository], [home, Path.cwd()])
+    none = "no key opens it alone" if everything else "no key opens it yet"
+    lines += [line(f"--  {place}  {none}: soul-bridge host authorize {place} 'ssh-ed25519 …'") for place in empty]
+    closed = [{"repository": str(place), "fingerprint": None, "write": False, "comment": ""} for place in empty]
+    words = "\n".join(lines) or f"no key is in {keys}, and no repository lies here or at home"
+    return 0, [*(_row(right) for right in rights), *closed], words
+
+
+def _place(right: ownserver.Right) -> str:
+    if right.repository is not None:
+        return str(right.repository)
+    return "what its own command opens" if right.write is None else "every repository of this user"
+
+
+def _row(right: ownserver.Right) -> dict[str, object]:
+    """Its shape in --json. repository: null where a line is held to none; line: where others wrote it."""
+    row: dict[str, object] = {
+        "repository": None if right.repository is None else str(right.repository),
+        "fingerprint": right.line.fingerprint,
+        "write": right.write,
+        "comment": right.line.comment,
+    }
+    return row if right.ours else {**row, "line": right.line.number}
+
+
+_ACTIONS = {"init": _init, "authorize": _authorize, "revoke": _revoke, "list": _list}

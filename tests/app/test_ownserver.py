@@ -160,6 +160,100 @@ def test_a_folder_that_cannot_be_locked_is_told_with_what_to_look_at(tmp_path: P
     assert f"ls -ld {tmp_path}" in refused.value.advice and "Nothing was changed" in refused.value.advice
 
 
+def pasted(repository: str, line: str) -> str:
+    """The line that README gives a person to paste, where soul-bridge is not."""
+    cases = "".join(f"'git-{name} '*) exec git-{name} '{repository}';; " for name in ("upload-pack", "receive-pack"))
+    return f'restrict,command="case \\"$SSH_ORIGINAL_COMMAND\\" in {cases}*) exit 1;; esac" {line}'
+
+
+def keys_of(home: Path, *lines: str) -> Path:
+    keys = home / ".ssh" / "authorized_keys"
+    keys.parent.mkdir(exist_ok=True)
+    keys.write_text("".join(line + "\n" for line in lines))
+    return keys
+
+
+@pytest.mark.parametrize("name", ["plain.one", "the fingerprint", "the public line"])
+def test_a_line_that_was_pasted_is_listed_and_taken_out_like_one_of_ours(server: Path, name: str) -> None:
+    """AUTH-5: sshd does not ask who wrote it."""
+    line = public(1, "plain.one soul-bridge")
+    keys = keys_of(server, "# mine", pasted("kaoru.soul.git", line), pasted("mei.soul.git", public(2, "plain.two")))
+    code, out, _ = host(server, "list")
+    fingerprint = ownserver.rights(keys, server)[0].line.fingerprint
+    place = server / "kaoru.soul.git"
+    assert code == 0 and "no key opens" not in out
+    assert f"rw  {place}  {fingerprint}  plain.one soul-bridge  (line 2, not written by `host authorize`)\n" in out
+    code, out, _ = host(server, "revoke", {"the fingerprint": fingerprint, "the public line": line}.get(name, name))
+    assert code == 0 and f"{fingerprint} plain.one soul-bridge opens {place} no more" in out
+    assert keys.read_text().splitlines() == ["# mine", pasted("mei.soul.git", public(2, "plain.two"))]
+
+
+def test_revoking_takes_out_every_line_that_lets_the_key_in(server: Path) -> None:
+    """AUTH-5: one of them left would open the repository still."""
+    ours = ownserver.Grant(server / "kaoru.soul.git", public(1).split()[1], True, "kaoru.laptop soul-bridge").line()
+    keys = keys_of(server, pasted("kaoru.soul.git", public(1, "another name")), ours, public(1))
+    code, out, _ = host(server, "revoke", "kaoru.laptop")
+    assert code == 0 and out.count("no more") == 3 and "opens every repository of this user no more" in out
+    assert keys.read_text() == ""
+
+
+def test_a_line_that_may_be_a_persons_own_is_left_and_makes_the_revocation_fail(server: Path) -> None:
+    """AUTH-5: nobody is locked out of a server, and nobody is told that a key is out which is not."""
+    ours = ownserver.Grant(server / "kaoru.soul.git", public(1).split()[1], True, "kaoru.laptop soul-bridge").line()
+    keys = keys_of(server, ours, public(1, "me@desk"))
+    code, out, _ = host(server, "list")
+    assert "rw  every repository of this user  " in out and "me@desk  (line 2, not written by" in out
+    code, out, _ = host(server, "revoke", "kaoru.laptop")
+    assert code == 1 and "no more" not in out and f"for {server / 'kaoru.soul.git'} is out" in out
+    assert f"line 1 of {keys}, not written by `host authorize`, still lets SHA256:" in out
+    assert f"sed -i '1d' {keys}" in out, "numbers are of the file as it is now"
+    assert keys.read_text() == public(1, "me@desk") + "\n"
+    code, out, _ = host(server, "revoke", "me@desk", "--json")
+    (row,) = json.loads(out)
+    assert code == 1 and row["open"] is True and row["repository"] is None and row["line"] == 1
+
+
+def test_a_key_that_is_let_in_takes_the_place_of_its_pasted_line(server: Path) -> None:
+    """AUTH-2: sshd obeys the first line of a key."""
+    keys = keys_of(server, pasted("kaoru.soul.git", public(1)))
+    assert host(server, "authorize", str(server / "kaoru.soul.git"), public(1), "--read-only")[0] == 0
+    (grant,) = ownserver.grants(keys)
+    assert keys.read_text() == grant.line() + "\n" and not grant.write
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (public(1, "me@desk"), "opens every repository here already, by line 1"),
+        (pasted("mei.soul.git", public(1)), "mei.soul.git already, by line 1"),
+        (f'command="backup" {public(1, "me")}', "held to another command already, by line 1"),
+    ],
+)
+def test_a_key_that_another_line_lets_in_elsewhere_is_not_let_in_again(server: Path, line: str, said: str) -> None:
+    """AUTH-2."""
+    keys = keys_of(server, line)
+    code, _, err = host(server, "authorize", str(server / "kaoru.soul.git"), public(1))
+    assert code == 3 and said in err and "Nothing was changed" in err
+    assert keys.read_text() == line + "\n"
+
+
+def test_a_key_without_quotes_is_taken_as_it_is(server: Path) -> None:
+    """AUTH-3."""
+    assert host(server, "authorize", str(server / "kaoru.soul.git"), *public(1).split())[0] == 0
+    (grant,) = ownserver.grants(server / ".ssh" / "authorized_keys")
+    assert grant.comment == "kaoru.laptop soul-bridge"
+
+
+@pytest.mark.parametrize("form", ["text", "file"])
+def test_a_private_key_is_named_as_one_and_never_shown(server: Path, form: str) -> None:
+    """AUTH-4."""
+    secret = "-----BEGIN OPENSSH PRIVATE KEY-----\nc2VjcmV0\n-----END OPENSSH PRIVATE KEY-----\n"
+    (server / "key").write_text(secret)
+    given = secret if form == "text" else str(server / "key")
+    code, out, err = host(server, "authorize", str(server / "kaoru.soul.git"), given)
+    assert code == 2 and "this is a private key" in err and "c2VjcmV0" not in out + err
+
+
 @pytest.mark.parametrize(
     ("text", "named"),
     [

@@ -35,7 +35,7 @@ def host(server: sshd.Sshd, *words: str) -> tuple[int, Any]:
 
 
 def test_a_key_opens_the_one_repository_it_was_authorised_for(server: sshd.Sshd) -> None:
-    """AUTH-3: whatever path a client asks for, and only to read where it may only read."""
+    """AUTH-3: by its name in any folder, and only to read where it may only read."""
     for name in ("one", "two"):
         assert host(server, "init", str(server.root / f"{name}.soul.git"))[0] == 0
     key = server.root / "key"
@@ -43,9 +43,13 @@ def test_a_key_opens_the_one_repository_it_was_authorised_for(server: sshd.Sshd)
     public = Path(f"{key}.pub").read_text().strip()
     code, row = host(server, "authorize", str(server.root / "one.soul.git"), public, "--read-only")
     assert code == 0 and row["write"] is False
-    assert _git(server, key, "ls-remote", "/two.soul.git").returncode == 0, "the path is not looked at"
+    for path in ("/one.soul.git", "/~/one.soul.git", f"{server.root}/one.soul.git", "/one.soul"):
+        assert _git(server, key, "ls-remote", path).returncode == 0, path
+    for path in ("/two.soul.git", "/anyone.soul.git", "/one.soul.git/two.soul.git"):
+        other = _git(server, key, "ls-remote", path)
+        assert other.returncode != 0 and b"this key opens one.soul.git only, not what the address says" in other.stderr
     refused = _git(server, key, "push", "/one.soul.git", "HEAD:refs/heads/main")
-    assert refused.returncode != 0 and b"may not do that" in refused.stderr
+    assert refused.returncode != 0 and b"read only" in refused.stderr
     shell = subprocess.run(_ssh(server, key) + ["true"], capture_output=True)
     assert shell.returncode == 1
     assert host(server, "authorize", str(server.root / "one.soul.git"), public)[0] == 0
@@ -64,9 +68,9 @@ def test_a_revoked_key_opens_nothing_and_other_lines_stay(server: sshd.Sshd) -> 
     key = server.root / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "kaoru.x soul-bridge", "-f", key], check=True)
     host(server, "authorize", str(server.root / "one.soul.git"), Path(f"{key}.pub").read_text())
-    assert _git(server, key, "ls-remote", "/x").returncode == 0
+    assert _git(server, key, "ls-remote", "/one.soul.git").returncode == 0
     assert host(server, "revoke", "kaoru.x")[0] == 0
-    assert _git(server, key, "ls-remote", "/x").returncode != 0
+    assert _git(server, key, "ls-remote", "/one.soul.git").returncode != 0
     assert keys.read_text() == "# mine\nssh-ed25519 AAAA somebody\n"
     assert host(server, "revoke", "kaoru.x")[0] == 3
 
