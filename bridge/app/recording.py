@@ -98,7 +98,7 @@ def _record_leftover(soul: Soul, progress: Progress, leftover: Leftover) -> None
     if bodies.foreign(path, soul.body, soul.registered(tree)):
         # Nothing may be recorded there, and there is no working file to leave it in: history keeps it (MERGE-9).
         local.lost = (Lost(path, version, "ours"),)
-    elif not layout.is_lock(path):
+    else:
         base = arrivals.base_of(soul, path, leftover.base, version, came_out=True)
         local.triples[path] = Triple(base, version, soul.repo.entry(tree, path))
     commit(soul, progress, local)
@@ -192,6 +192,10 @@ def with_lost(
     parents = [head] if head else []
     ours = {version.path: version.file for version in lost if version.side == "ours"}
     kept: dict[str, File | None] = {path: file for path, file in ours.items() if soul.repo.entry(tree, path) != file}
+    if kept and not head:
+        # History has one beginning; what is set aside leaves it.
+        head = soul.commit(soul.repo.edit(tree, changes), [], words, [], time)
+        parents, tree, changes, words = [head], soul.tree_of(head), {}, "keep " + ", ".join(sorted(kept))
     if kept and head:
         aside = "set aside: " + describe(soul, tree, kept)
         parents.append(soul.commit(soul.repo.edit(tree, kept), [head], aside, None, time))
@@ -231,6 +235,7 @@ def _facts(soul: Soul, head: str | None, theirs: str | None) -> merge.Facts:
         identity=soul.seen.recall(IDENTITY),
         joining=bool(soul.seen.recall(JOINING)),
         published=lambda path, oid: bool(known) and soul.repo.ever(known, path, oid),
+        recorded=lambda path, oid: head is not None and soul.repo.ever(head, path, oid),
     )
 
 

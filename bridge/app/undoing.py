@@ -20,6 +20,7 @@ Changes = dict[str, File | None]
 Decide = Callable[[str], tuple[Changes, str, list[tuple[str, str]]]]  # of HEAD: changes, description, trailers
 TRIES = 5
 SAFE = "Nothing was changed."
+TAKE_OUT = "`soul-bridge conflicts --show ID` shows what a lost version held, and how to take it out."
 SHOWN = 8  # paths that a refusal names
 
 
@@ -166,7 +167,14 @@ def refuse_what_cannot_stand(repo: Repo, tree: str, body: str, path: str, file: 
         )
     if reason := layout.held(path, file.mode, 0):
         raise Refused(f"{shown} cannot come back: {reason[1]}", kind="rule", rule=reason[0], advice=SAFE)
-    if layout.is_lock(path) or (bodies.owner(path) not in (None, body) and path.startswith("bodies/")):
+    if layout.is_lock(path):
+        raise Refused(
+            f"{shown} lies below locks/, where only a lease stands",
+            kind="rule",
+            rule="MERGE-10",
+            advice=f"{SAFE} {TAKE_OUT}",
+        )
+    if bodies.owner(path) not in (None, body) and path.startswith("bodies/"):
         raise Refused(f"{shown} is not this body's to write", kind="rule", rule="MERGE-9", advice=SAFE)
 
 

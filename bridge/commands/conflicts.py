@@ -20,7 +20,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     if arguments.show:
         from bridge.commands import restore
 
-        restore.look(settings, context, {"id": arguments.show})
+        restore.look(settings, context, {"id": arguments.show}, shown=True)
         return 0
     if arguments.dismiss:
         from bridge.commands import wiring

@@ -10,7 +10,11 @@ from bridge.adapters import config
 from bridge.app import status
 from bridge.commands import reading
 from bridge.commands.context import Context
+from bridge.core.errors import Refused
+from bridge.core.model import File
 from bridge.core.words import line
+
+NOT_OURS = ("MERGE-9", "MERGE-10")  # why a version cannot come back, though its bytes are there
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
@@ -28,19 +32,35 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     return 0
 
 
-def look(settings: config.Settings, context: Context, named: dict[str, Any]) -> None:
-    """Print what bringing a version back would change in the file that stands there now. Raises as `run`."""
+def look(settings: config.Settings, context: Context, named: dict[str, Any], shown: bool = False) -> None:
+    """Print what bringing a version back would change in the file that stands there now. Raises as `run`.
+
+    shown: also a version of a path that this body does not write, and that can only be taken out.
+    """
     from bridge.app import history, undoing
     from bridge.commands.diff import words_of
 
     with reading.repository(settings) as repo:
         tree = repo.info(history.tip_of(repo)).tree
         path, file, _ = undoing.version(repo, tree, context.clock.now(), named)
-        undoing.refuse_what_cannot_stand(repo, tree, settings.body, path, file)
+        barred = ""
+        try:
+            undoing.refuse_what_cannot_stand(repo, tree, settings.body, path, file)
+        except Refused as error:
+            if not shown or error.rule not in NOT_OURS:
+                raise
+            barred = error.message
         found = history.difference(repo, path, repo.entry(tree, path), file)
     again = " ".join(shlex.quote(line(str(word))) for word in (settings.agent, *named.values()))
-    words = f"{words_of([found])}\n\nNothing was changed. To bring it back like this: soul-bridge restore {again}"
+    way = f"To bring it back like this: soul-bridge restore {again}"
+    if barred:
+        way = f"It cannot come back: {barred}. To take it out: {_taken_out(settings, file)}"
+    words = f"{words_of([found])}\n\nNothing was changed. {way}"
     context.answer({"path": path, "blob": file.oid, "changes": [found.as_dict()]}, words)
+
+
+def _taken_out(settings: config.Settings, file: File) -> str:
+    return f"git -C {shlex.quote(line(str(settings.soul)))} cat-file blob {file.oid} > FILE"
 
 
 def told(answer: dict[str, Any], done: str) -> str:

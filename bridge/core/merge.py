@@ -49,7 +49,7 @@ def trees(triples: Mapping[str, Triple], facts: Facts) -> Merged:
 def _one(path: str, triple: Triple, facts: Facts) -> Outcome:
     """What becomes of one path, other paths aside."""
     if layout.is_lock(path):
-        return _lock(path, triple)
+        return _lock(path, triple, facts)
     if _is_old_copy(path, triple, facts):
         return Outcome(triple.theirs, decisions=(Decision(path, "REPO-6", "ours is an old copy"),))
     if path == agentfile.PATH:
@@ -79,10 +79,13 @@ def _both(path: str, triple: Triple, facts: Facts) -> Outcome:
     return outcome or newest.merge(path, triple, facts)
 
 
-def _lock(path: str, triple: Triple) -> Outcome:
-    """Theirs, also where only ours changed: who holds a lease is what is published."""
-    put_back = triple.ours not in (triple.base, triple.theirs)
-    return Outcome(triple.theirs, decisions=(Decision(path, "MERGE-10", "ours is put back"),) if put_back else ())
+def _lock(path: str, triple: Triple, facts: Facts) -> Outcome:
+    """Theirs, also where only ours changed: who holds a lease is what is published. What was never recorded is lost."""
+    if triple.ours in (triple.base, triple.theirs):
+        return Outcome(triple.theirs)
+    lost = tuple(one for one in dropped(path, triple, triple.theirs) if one.side == "ours")
+    lost = tuple(one for one in lost if not facts.recorded(path, one.file.oid))
+    return Outcome(triple.theirs, lost, (Decision(path, "MERGE-10", "ours is put back"),))
 
 
 def _fixed(path: str, triple: Triple, facts: Facts) -> Outcome:

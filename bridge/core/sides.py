@@ -18,6 +18,10 @@ def _never(path: str, oid: str) -> bool:
     return False
 
 
+def _always(path: str, oid: str) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What the rules need to know beyond the three trees; whatever costs something is asked only when a rule needs it.
@@ -27,7 +31,8 @@ class Facts:
     now: seconds since the epoch on the merging body's clock; clock_wrong: it is known to be wrong (MERGE-6).
     identity: the published id of the soul, None before there is one. joining: nothing was seen yet (REPO-6), so that
     an absent base does not mean that the path is new. published: whether a path ever held this blob in what is
-    published; asked only when joining.
+    published; asked only when joining. recorded: whether our history holds this blob at a path; asked only of what is
+    put back, and always so of two tips that are merged.
     """
 
     read: Callable[[str], bytes]
@@ -40,6 +45,7 @@ class Facts:
     identity: str | None = None
     joining: bool = False
     published: Callable[[str, str], bool] = _never
+    recorded: Callable[[str, str], bool] = _always
 
     def content(self, file: File | None) -> bytes | None:
         """Bytes of a version; None for what is absent, is no regular file (a gitlink's bytes are nowhere), or is

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
+import pytest
+
+from bridge.app import conflicts
 from bridge.app.repairing import begin_again
 from bridge.core import identity, layout
 from bridge.core.errors import Transient
-from bridge.core.model import EXECUTABLE, LINK, File
+from bridge.core.model import EXECUTABLE, LINK, File, blob_id
 from bridge.core.ports import Seen
 from bridge.fakes.seen import FakeSeen
 from tests.app.bodies import Body, Fleet, fleet
@@ -310,11 +313,51 @@ def test_a_local_lease_is_put_back_and_never_recorded() -> None:
     """MERGE-10: theirs, always."""
     world, (one,) = joined("laptop")
     one.write("locks/consolidation.json", '{"body":"laptop","until":1}\n')
-    before = one.soul.head()
     one.settle()
-    assert one.soul.head() == before
     assert one.text("locks/consolidation.json") is None
     assert not any(path.startswith("locks/") for path in world.published())
+
+
+@pytest.mark.parametrize("path", ["locks/consolidation.json", "locks/door-codes.md", "locks/sub/deep.md"])
+def test_what_is_written_below_locks_is_put_back_and_stays_in_history(path: str) -> None:
+    """MERGE-10: nothing that an agent wrote is lost, and it is kept once, however often it is written."""
+    world, (one, two) = joined("laptop", "phone")
+    one.write(path, "the door opens with 1234\n")
+    world.settle()
+    assert one.text(path) is two.text(path) is None and path not in world.published()
+    for body in (one, two):
+        (kept,) = conflicts.listed(body.repo, body.soul.clock.now())
+        assert kept.path == path and body.repo.read(kept.blob) == b"the door opens with 1234\n"
+    before = one.soul.head()
+    one.write(path, "the door opens with 1234\n")
+    one.settle()
+    assert one.text(path) is None and one.soul.head() == before
+
+
+def test_what_stood_below_locks_before_there_was_a_history_is_in_it() -> None:
+    """MERGE-10, REPO-5: also where nothing was recorded yet."""
+    world = fleet()
+    one = world.body("laptop")
+    one.write("locks/door-codes.md", "1234\n")
+    one.settle()
+    assert "locks/door-codes.md" not in world.published()
+    (kept,) = conflicts.listed(one.repo, one.soul.clock.now())
+    assert one.repo.ever(world.server.tip("refs/heads/main") or "", kept.path, blob_id(b"1234\n"))
+    log = list(one.repo.log(one.soul.head() or ""))
+    assert [commit.oid for commit in log if not commit.parents] == [log[-1].oid]
+
+
+def test_a_late_write_into_a_lock_that_left_its_name_stays_in_history() -> None:
+    """MERGE-10, GUARD-4."""
+    world, (one,) = joined("laptop")
+    one.write("locks/door-codes.md", "1234\n")
+    held = one.tree._files["locks/door-codes.md"]
+    one.run(waive=True)
+    assert one.text("locks/door-codes.md") is None
+    one.tree._fill(held, b"5678\n")
+    one.settle()
+    found = conflicts.listed(one.repo, one.soul.clock.now())
+    assert {one.repo.read(each.blob) for each in found} == {b"1234\n", b"5678\n"}
 
 
 def test_an_absent_path_that_main_never_saw_deleted_is_materialised_again() -> None:

@@ -36,6 +36,7 @@ class World:
     identity: str | None = None
     joining: bool = False
     published: Mapping[str, Collection[str]] = field(default_factory=dict)
+    recorded: Mapping[str, Collection[str]] | None = None
     touches: Mapping[tuple[str, str], Touch | None] = field(default_factory=dict)
     bodies: Mapping[str, str] = field(default_factory=lambda: {"ours": "laptop", "theirs": "phone"})
     blobs: dict[str, bytes] = field(default_factory=dict)
@@ -89,6 +90,7 @@ class World:
             identity=self.identity,
             joining=self.joining,
             published=lambda path, oid: oid in self.published.get(path, ()),
+            recorded=lambda path, oid: self.recorded is None or oid in self.recorded.get(path, ()),
         )
 
     def merge(self, base: Tree, ours: Tree, theirs: Tree) -> Merged:

@@ -2,7 +2,8 @@
 
 input: three trees, path → text, or {"base64"}, {"text", "executable"}, {"link"}, {"gitlink"}; `times` of the last
 commit of each side, or `touched` by side and path (default: ours 100 by laptop, theirs 200 by phone); `now` (default
-1000), `clock_wrong`, `identity` (the published id), `joining`, and `published`: texts that a path ever held.
+1000), `clock_wrong`, `identity` (the published id), `joining`, `published`: texts that a path ever held, and
+`recorded`: those that our history holds there.
 expected: the whole tree, and which versions lost, as {"path", "side"}, sorted.
 """
 
@@ -39,6 +40,9 @@ def world_of(given: dict[str, Any]) -> World:
         published={
             path: {blob_id(text.encode()) for text in texts} for path, texts in given.get("published", {}).items()
         },
+        recorded={path: {blob_id(text.encode()) for text in texts} for path, texts in given["recorded"].items()}
+        if "recorded" in given
+        else None,
         touches={
             (side, path): Touch(touch["time"], touch["body"])
             for side, touches in given.get("touched", {}).items()

@@ -109,8 +109,8 @@ FAULTS = (
     Fault(
         "a local change to a lease stands",
         "core/merge.py",
-        'return Outcome(triple.theirs, decisions=(Decision(path, "MERGE-10", "ours is put back"),)',
-        'return Outcome(triple.ours, decisions=(Decision(path, "MERGE-10", "ours is put back"),)',
+        'return Outcome(triple.theirs, lost, (Decision(path, "MERGE-10", "ours is put back"),))',
+        'return Outcome(triple.ours, lost, (Decision(path, "MERGE-10", "ours is put back"),))',
         "MERGE-10",
         MERGE,
     ),

@@ -210,3 +210,17 @@ def test_a_name_with_a_line_break_is_no_line_of_ours(near: Fleet) -> None:
 def test_any_number_of_commits_may_be_asked_for(near: Fleet) -> None:
     laptop, _ = pair(near)
     assert laptop.run("log", "-n", "99999999999999999999").out == laptop.run("log", "-n", "1000").out
+
+
+def test_what_was_put_back_below_locks_can_be_looked_at_and_taken_out(near: Fleet) -> None:
+    """MERGE-10: it cannot come back, and nobody has to guess how to get at it."""
+    laptop, _ = pair(near)
+    laptop.write("locks/door-codes.md", "1234\n")
+    laptop.sync()
+    assert laptop.read("locks/door-codes.md") is None
+    (one,) = (each for each in laptop.json("conflicts") if each["path"] == "locks/door-codes.md")
+    said = laptop.run("conflicts", "--show", one["id"])
+    assert said.code == 0 and "  +1234" in said.out and "It cannot come back" in said.out
+    assert f"cat-file blob {one['blob']} > FILE" in said.out
+    assert laptop.git("cat-file", "blob", one["blob"]).strip() == "1234"
+    assert laptop.run("restore", one["id"], "--json").expect(3)["error"]["rule"] == "MERGE-10"

@@ -115,7 +115,7 @@ def _last_words(world: World) -> None:
             reach.setdefault(path, set()).update(oids)
     everywhere = set().union(*reach.values()) if reach else set()
     for (name, path), content in sorted(world.ledger.last.items()):
-        if content is None or path == "agent.json" or path.startswith(("locks/", "bodies/")):
+        if content is None or path == "agent.json" or path.startswith("bodies/"):
             continue
         if any(body.tree.ignored(path) for body in world.bodies):
             continue
