@@ -1,7 +1,19 @@
-"""`python -m bridge` is `soul-bridge`."""
+"""`soul-bridge`, and `python -m bridge`: whoever interrupts while it is still being loaded sees no traceback either."""
 
 import sys
 
-from bridge.cli import main
+_INTERRUPTED = 130
 
-sys.exit(main())
+
+def main() -> int:
+    """Run what was typed; returns its exit code."""
+    try:
+        from bridge.cli import main as typed
+
+        return typed()
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

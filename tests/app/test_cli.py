@@ -361,3 +361,26 @@ def test_the_page_of_commands_says_the_same_as_the_program(tmp_path: Path) -> No
     listed = set(re.findall(r"(?m)^    ([a-z][a-z-]*(?: forget)?)(?: |$)", soul_bridge(tmp_path, "--help").stdout))
     assert listed <= {command.name for command in cli_parser.COMMANDS}
     assert {"status", "events", "pause", "resume", "key", "validate"} <= listed
+
+
+@pytest.mark.parametrize("loading", ["bridge.cli", "argparse", "bridge.commands.context", "bridge.commands.status"])
+def test_whoever_interrupts_while_the_program_is_being_loaded_sees_no_traceback(home: Path, loading: str) -> None:
+    """Most commands are over before half a second has passed, which is loading for the most part."""
+    typed = f"""
+import sys
+class Interrupting:
+    def find_spec(self, name, *rest):
+        if name == {loading!r}:
+            raise KeyboardInterrupt
+for name in [name for name in sys.modules if name == {loading!r}]:
+    del sys.modules[name]
+sys.meta_path.insert(0, Interrupting())
+sys.argv[1:] = ["status"]
+from importlib.metadata import EntryPoint
+import tomllib
+scripts = tomllib.load(open({str(ROOT / "pyproject.toml")!r}, "rb"))["project"]["scripts"]
+sys.exit(EntryPoint("soul-bridge", scripts["soul-bridge"], "console_scripts").load()())
+"""
+    environment = {**os.environ, "SOUL_BRIDGE_HOME": str(home), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", typed], env=environment, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
