@@ -38,6 +38,11 @@ def checkout(patient: Patient) -> Finding:
         return ok(str(patient.soul))
     if found is Presence.FOREIGN:
         again = f"mv {_word(patient.soul)} {_word(patient.soul)}.other && {again}"
+    if patient.running is not None:
+        # It would answer in the place of `init`, and makes no checkout by itself (GUARD-2).
+        unit = f"soul-bridge@{patient.agent}"
+        stop = f"systemctl --user stop {unit} || {{ kill {patient.running}; sleep 5; }}"
+        again = f"{stop}; {again}   # then start it again: systemctl --user start {unit}"
     return fail(f"{ABSENCES[found]}{FURTHER.get(found, '')} ({patient.soul})", again)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bridge.app.joining import BASE, DONE, JOINING
 from bridge.app.soul import KNOWN, Soul
+from bridge.app.standing import anew
 from bridge.core.errors import Refused, Transient
 from bridge.core.layout import MAIN
 from bridge.core.ports import Repo
@@ -43,8 +44,8 @@ def refuse_unless_repairable(agent: str, soul: Path, known: bool, problem: str) 
             f"{soul} cannot be used: {problem if soul.is_dir() else 'the checkout is missing'}",
             kind="disk",
             rule="GUARD-2",
-            advice="Nothing was recorded, deleted or cloned. Bring the folder back, or join again with "
-            f"`soul-bridge init {agent} --soul DIR` into another one.",
+            advice="Nothing was recorded, deleted or cloned. Bring the folder back, or have a fresh one: "
+            f"{anew(agent)}; with `--soul DIR` in another place.",
         )
 
 

@@ -56,9 +56,16 @@ def presence(soul: Soul) -> None:
             ABSENCES[found],
             kind="disk",
             rule="GUARD-2",
-            advice="Nothing was recorded or deleted. Bring the folder back, or run "
-            f"`soul-bridge init {soul.agent}` again.",
+            advice=f"Nothing was recorded or deleted. Bring the folder back, or have a fresh one: {anew(soul.agent)}.",
         )
+
+
+def anew(agent: str) -> str:
+    """How a checkout that is gone is made anew: a daemon lets nobody else do it, and does not do it by itself."""
+    return (
+        f"first stop a daemon that runs (`systemctl --user stop soul-bridge@{agent}`, or end `soul-bridge run`), "
+        f"then `soul-bridge init {agent}`"
+    )
 
 
 def settle_main(soul: Soul, progress: Progress) -> None:
