@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bridge.app import publishing, sync
-from bridge.app.joining import REMOTE, remember_identity
+from bridge.app.joining import REMOTE, refuse_stranger, remember_identity
 from bridge.app.recording import changed, describe
 from bridge.app.soul import KNOWN, Order, Soul
 from bridge.app.standing import keep, stand_off
@@ -35,7 +35,7 @@ def accept(soul: Soul, words: dict[str, Any]) -> dict[str, Any]:
             rule="REPO-4",
             advice="`soul-bridge sync` goes on as always.",
         )
-    publishing.refuse_other_agent(soul, look.tip)
+    refuse_stranger(soul, look.tip)
     answer = _sides(soul, known, head, look.tip)
     choice = words.get("choice")
     if choice is None:
@@ -72,8 +72,7 @@ def _accept(soul: Soul, choice: str, known: str, head: str, theirs: str) -> None
             advice="Use `soul-bridge accept-remote --theirs`: what was never published is applied again on theirs.",
         )
     with soul.seen.transaction():
-        # Where the two disagree about the id, bodies that went on with theirs would undo ours for ever, and we theirs.
-        remember_identity(soul, soul.tree_of(theirs), anew=True)
+        remember_identity(soul, soul.tree_of(theirs))
         merged = publishing.merge_commit(soul, head, theirs)[0] if choice == "merge" else None
         result = merged or _again_on(soul, known, head, theirs)
         soul.repo.flush()

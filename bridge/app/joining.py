@@ -6,7 +6,7 @@ from bridge.app.soul import KNOWN, Progress, Soul
 from bridge.app.standing import keep
 from bridge.app.withheld import WITHHELD
 from bridge.core import identity, layout, publish
-from bridge.core.errors import Held, Moved, Refused
+from bridge.core.errors import Held, Moved
 from bridge.core.layout import MAIN
 from bridge.core.model import File, Lost, RemoteLook, SeenEntry, Stamp, Triple
 
@@ -34,15 +34,18 @@ def first_contact(soul: Soul, progress: Progress, look: RemoteLook) -> None:
         soul.seen.remember(ALONE, True)
         return
     tree = soul.tree_of(look.tip)
-    top = {path.partition("/")[0] for path, _ in soul.repo.files(tree)}
+    top = _top(soul, tree)
     if not layout.is_soul(top, soul.repo.entry(tree, identity.PATH) is not None):
-        raise publish.not_a_soul(sorted(name for name in top if not layout.is_soul([name], False)))
+        raise publish.not_a_soul([name for name in top if not layout.is_soul([name], False)])
     head = soul.head()
     if head is None or soul.seen.recall(JOINING) or not soul.repo.bases(head, look.tip):
         _join(soul, progress, head, look.tip)
-    elif soul.seen.count() == 0:
-        base = soul.seen.recall(BASE)
-        _adopt_clone(soul, base if base is not None and soul.repo.has(base) else head)
+    else:
+        # A fork that became an agent of its own has a commit in common, too.
+        _agree(soul, _committed(soul, head), _committed(soul, look.tip))
+        if soul.seen.count() == 0:
+            base = soul.seen.recall(BASE)
+            _adopt_clone(soul, base if base is not None and soul.repo.has(base) else head)
     with soul.seen.transaction():
         soul.seen.remember(REMOTE, look.tip)
         soul.seen.remember(ALONE, None)
@@ -50,25 +53,48 @@ def first_contact(soul: Soul, progress: Progress, look: RemoteLook) -> None:
         remember_identity(soul, tree)
 
 
-def remember_identity(soul: Soul, published: str, anew: bool = False) -> None:
-    """The id in a published tree is the soul's for ever (MERGE-5); `anew`: a person accepted another history."""
-    known = soul.seen.recall(IDENTITY)
-    if known is None or anew:
-        found = identity.id_of(soul.content(soul.repo.entry(published, identity.PATH)))
-        soul.seen.remember(IDENTITY, found or known)
+def remember_identity(soul: Soul, published: str) -> None:
+    """The id in a published tree is the soul's for ever (MERGE-5)."""
+    if soul.seen.recall(IDENTITY) is None:
+        soul.seen.remember(IDENTITY, identity.id_of(soul.content(soul.repo.entry(published, identity.PATH))))
+
+
+def refuse_stranger(soul: Soul, tip: str) -> None:
+    """Raise Refused when what stands on a remote that was met is another agent, or no soul, and not ours rewritten.
+
+    To be asked before anything of it is merged, and before anything is laid on it (MERGE-5, REPO-5).
+    """
+    head = soul.head()
+    before = [commit for commit in (soul.seen.recall(REMOTE), head) if commit is not None]
+    related = any(soul.repo.bases(commit, tip) for commit in before)
+    ours = soul.seen.recall(IDENTITY) or identity.id_of(_committed(soul, head))
+    names = [name for name in _top(soul, soul.tree_of(tip)) if name != identity.PATH]
+    refusal = publish.stranger(ours, identity.id_of(_committed(soul, tip)), related, names)
+    if refusal is not None:
+        raise refusal
+
+
+def _top(soul: Soul, tree: str) -> list[str]:
+    return sorted({path.partition("/")[0] for path, _ in soul.repo.files(tree)})
+
+
+def _committed(soul: Soul, commit: str | None) -> bytes | None:
+    return soul.content(soul.repo.entry(soul.tree_of(commit), identity.PATH))
+
+
+def _agree(soul: Soul, local: bytes | None, remote: bytes | None) -> identity.Join:
+    """Whose identity it is after joining. Raises Refused for two agents (MERGE-5); nothing was written then."""
+    verdict = _verdict(soul, local, remote)
+    # A body that carried this soul before published its id, untouched as that may be: only its memory is gone.
+    carried = soul.seen.recall(BASE) is not None and None not in (verdict.local_id, verdict.remote_id)
+    if verdict.outcome is identity.Outcome.REFUSED or (carried and verdict.local_id != verdict.remote_id):
+        raise publish.two_agents(verdict.local_id, verdict.remote_id)
+    return verdict
 
 
 def _join(soul: Soul, progress: Progress, head: str | None, theirs: str) -> None:
     """Main becomes the remote's tip and nothing is seen; what was ours stays under a ref of our own."""
-    remote = soul.content(soul.repo.entry(soul.tree_of(theirs), identity.PATH))
-    verdict = _verdict(soul, _local_identity(soul, head), remote)
-    if verdict.outcome is identity.Outcome.REFUSED:
-        raise Refused(
-            f"two different agents: this checkout is {verdict.local_id}, the remote is {verdict.remote_id}",
-            kind="identity",
-            rule="MERGE-5",
-            advice="Nothing was merged or written. Use the remote of this agent, or join from an empty folder.",
-        )
+    verdict = _agree(soul, _local_identity(soul, head), _committed(soul, theirs))
     if head is not None and head != theirs:
         keep(soul, head)
     with soul.seen.transaction():
@@ -110,7 +136,7 @@ def _local_identity(soul: Soul, head: str | None) -> bytes | None:
     try:
         return soul.tree.read(identity.PATH, soul.limits.hold_back_over).content
     except (Moved, Held):
-        return soul.content(soul.repo.entry(soul.tree_of(head), identity.PATH))
+        return _committed(soul, head)
 
 
 def _verdict(soul: Soul, local: bytes | None, remote: bytes | None) -> identity.Join:

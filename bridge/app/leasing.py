@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bridge.app import namesake, sync
-from bridge.app.joining import REMOTE
+from bridge.app.joining import REMOTE, refuse_stranger
 from bridge.app.soul import Order, Soul
 from bridge.core import layout, lease, publish
 from bridge.core.errors import AnswerLost, Moved, Refused, SoulError, Transient
@@ -117,6 +117,8 @@ def _look(soul: Soul) -> str:
     tips = [tip for tip in (soul.head(), known) if tip]
     found = soul.remote.fetch(tips)
     standing = publish.standing(known, found, soul.repo.is_ancestor)
+    if found.tip is not None and standing is publish.Standing.REWRITTEN:
+        refuse_stranger(soul, found.tip)
     if found.tip is None or standing not in (publish.Standing.SAME, publish.Standing.AHEAD):
         raise Refused(
             "the remote is not where a lease could be taken: nothing is published there, or its history was rewritten",

@@ -7,7 +7,7 @@ made again, so a lost race leaves nothing behind.
 from __future__ import annotations
 
 from bridge.app import namesake, withholding
-from bridge.app.joining import ALONE, IDENTITY, REMOTE, first_contact, remember_identity
+from bridge.app.joining import ALONE, IDENTITY, REMOTE, first_contact, refuse_stranger, remember_identity
 from bridge.app.recording import changed, clock_wrong, describe, tell
 from bridge.app.soul import Progress, Soul
 from bridge.app.standing import StandOff, advance
@@ -81,7 +81,7 @@ def _theirs(soul: Soul, progress: Progress, look: RemoteLook) -> tuple[str | Non
     known = soul.seen.recall(REMOTE)
     standing = publish.standing(known, look, soul.repo.is_ancestor)
     if standing is publish.Standing.REWRITTEN:
-        refuse_other_agent(soul, look.tip)
+        refuse_stranger(soul, look.tip or "")
         soul.facts.record("remote.rewritten", known=known, tip=look.tip)
         raise publish.rewritten(known or "", look.tip or "")
     if standing is publish.Standing.BEHIND:
@@ -94,24 +94,6 @@ def _theirs(soul: Soul, progress: Progress, look: RemoteLook) -> tuple[str | Non
             soul.seen.remember(BEHIND, None)
             remember_identity(soul, soul.tree_of(look.tip))
     return look.tip, look.tip
-
-
-def refuse_other_agent(soul: Soul, tip: str | None) -> None:
-    """Raise Refused when the history that stands on the remote is another agent's, not ours rewritten (MERGE-5).
-
-    A seed of the same name is none: a remote that was emptied and filled anew holds one.
-    """
-    ours = soul.seen.recall(IDENTITY)
-    fields = identity.read(soul.content(soul.repo.entry(soul.tree_of(tip), identity.PATH))) or {}
-    theirs = fields.get("id")
-    if ours in (None, theirs) or theirs is None or (fields.get("seed") is True and fields.get("name") == soul.agent):
-        return
-    raise Refused(
-        f"two different agents: this checkout is {ours}, the remote is {theirs}",
-        kind="identity",
-        rule="MERGE-5",
-        advice="Nothing was merged or written. Put this agent's own remote into the configuration.",
-    )
 
 
 def _behind(soul: Soul, progress: Progress, look: RemoteLook, known: str | None) -> tuple[str | None, str | None]:

@@ -74,13 +74,37 @@ def rewritten(known: str, tip: str) -> Refused:
 
 
 def not_a_soul(names: list[str]) -> Refused:
-    """The refusal of a repository that holds something else."""
+    """The refusal of a repository that holds something else: these, at its top level."""
+    but = f", but {', '.join(map(line, names[:3]))}" if names else ""
     return Refused(
-        f"the remote is not a soul: it has no agent.json, but {', '.join(map(line, names[:3]))}",
+        f"the remote is not a soul: it has no agent.json that says who it is{but}",
         kind="not-a-soul",
         rule="REPO-5",
         advice="Nothing was written there. Check the address in the configuration, or use an empty repository.",
     )
+
+
+def two_agents(ours: str | None, theirs: str | None, advice: str = "") -> Refused:
+    """The refusal of a repository that is another agent's, with both ids. advice: other than to look at `remote`."""
+    return Refused(
+        f"two different agents: this checkout is {ours}, the remote is {theirs}",
+        kind="identity",
+        rule="MERGE-5",
+        advice=advice
+        or "Nothing was merged, written or pushed. Correct `remote` in the configuration: this agent's own one. "
+        "The other agent needs a body of its own, in an empty folder.",
+    )
+
+
+def stranger(ours: str | None, theirs: str | None, related: bool, names: list[str]) -> Refused | None:
+    """The refusal of what took the place of a remote that was met, None where that is the same soul, rewritten.
+
+    ours, theirs: the ids. related: the two histories have a commit in common. names: what is at its top level. Nobody
+    can accept it: what was published for one agent would be merged into another one, or into no soul at all.
+    """
+    if theirs is None:
+        return None if related else not_a_soul(names)
+    return None if ours in (None, theirs) else two_agents(ours, theirs)
 
 
 class Main(enum.Enum):

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
-from bridge.app import accepting
+from bridge.app import accepting, leasing
+from bridge.app.joining import IDENTITY
+from bridge.app.soul import Soul
+from bridge.core import identity
 from bridge.core.errors import Refused
 from tests.app.bodies import Body, Fleet, fleet
 
@@ -91,19 +97,58 @@ def test_there_is_nothing_to_accept_where_nothing_was_rewritten() -> None:
     assert refused.value.exit_code == 3
 
 
-def test_another_agent_on_the_remote_is_no_rewritten_history() -> None:
-    """MERGE-5: two agents are never mixed, whatever a person accepts."""
+FOREIGN = "8c1f9a52-0c5e-4b7e-9d7b-2f3a4b5c6d7e"
+STRANGERS = {
+    "another agent": ({"agent.json": f'{{"id": "{FOREIGN}", "name": "aiko"}}'}, "identity"),
+    "a seed of the same name": ({"agent.json": f'{{"id": "{FOREIGN}", "name": "kaoru", "seed": true}}'}, "identity"),
+    "a program": ({"setup.py": "", "src/main.c": "", "README.md": ""}, "not-a-soul"),
+    "a program with an agent.json of its own": ({"agent.json": '{"model": "x"}', "src/main.c": ""}, "not-a-soul"),
+    "a new repository with a page": ({"README.md": "# kaoru"}, "not-a-soul"),
+    "nothing but a commit": ({}, "not-a-soul"),
+}
+
+
+@pytest.mark.parametrize("who", STRANGERS)
+def test_what_took_the_place_of_the_remote_is_no_rewritten_history(who: str) -> None:
+    """MERGE-5, REPO-5: two agents are never mixed, nor a soul and a program, whatever a person accepts."""
     world, one = rewritten()
+    files, kind = STRANGERS[who]
     server = world.server
-    file = _file(server, b'{"id": "8c1f9a52-0c5e-4b7e-9d7b-2f3a4b5c6d7e", "name": "aiko"}\n')
-    tree = server.edit("", {"agent.json": file})  # type: ignore[dict-item]
+    tree = server.edit("", {path: _file(server, text.encode()) for path, text in files.items()})  # type: ignore[misc]
     other = server.commit(tree, [], "Aiko (phone)", "aiko@phone.local", "aiko (phone)", 1_800_000_200)
     server.flush()
     one.remote.rewrite(other)
-    outcome = one.run()
-    assert outcome.problem is not None and outcome.problem.kind == "identity"
-    head = one.soul.head()
-    for choice in (None, "merge", "theirs"):
-        with pytest.raises(Refused, match="two different agents"):
-            accepting.accept(one.soul, {"choice": choice})
-    assert one.soul.head() == head
+    one.write("notes/private.md", "private\n")
+    outcome = one.settle()
+    assert outcome.problem is not None and (outcome.problem.kind, outcome.problem.exit_code) == (kind, 3)
+    assert "notes/private.md" in one.tracked(), "work goes on locally"
+    words, head, before = outcome.problem.message, one.soul.head(), one.files()
+    if kind == "identity":
+        assert "two different agents" in words and FOREIGN in words and str(one.seen.recall(IDENTITY)) in words
+    else:
+        assert "the remote is not a soul" in words
+    for act in (_accept(None), _accept("merge"), _accept("theirs"), leasing.acquire, leasing.show):
+        with pytest.raises(Refused) as refused:
+            act(one.soul, {})
+        assert refused.value.message == words and refused.value.kind == kind
+    one.restart()
+    assert one.run(now=True).problem is not None
+    assert (one.soul.head(), one.files(), server.tip(MAIN)) == (head, before, other)
+
+
+def test_a_rewritten_history_without_its_identity_is_still_this_soul() -> None:
+    """REPO-4, MERGE-5: what it has in common with ours shows whose it is, and it gets its identity back."""
+    world, one = rewritten()
+    server, tip = world.server, world.server.tip(MAIN) or ""
+    tree = server.edit(server.info(tip).tree, {"agent.json": None})
+    other = server.commit(tree, [tip], "Kaoru (phone)", "kaoru@phone.local", "rewritten (phone)", 1_800_000_300)
+    server.flush()
+    one.remote.rewrite(other)
+    assert getattr(one.run().problem, "kind", None) == "rewritten"
+    accepting.accept(one.soul, {"choice": "merge"})
+    one.settle()
+    assert identity.id_of(world.published()["agent.json"]) == one.seen.recall(IDENTITY)
+
+
+def _accept(choice: str | None) -> Callable[[Soul, dict[str, Any]], dict[str, Any]]:
+    return lambda soul, words: accepting.accept(soul, {"choice": choice})

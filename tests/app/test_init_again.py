@@ -101,7 +101,7 @@ def test_a_remote_of_another_agent_is_refused_once_the_checkout_is_back(fleet: F
     said = body.run("init", "kaoru", "--remote", fleet.server.address("other.soul.git"))
     assert body.json("init", "kaoru")["state"] == "ready"
     typed(body, said.err, "sed ")
-    assert body.json("sync", code=3)["error"]["kind"] in ("identity", "rewritten")
+    assert body.json("sync", code=3)["error"]["kind"] == "identity"
 
 
 def test_a_checkout_that_is_gone_may_come_back_in_another_folder(fleet: Fleet, tmp_path: Path) -> None:

@@ -107,9 +107,10 @@ def roll_back(world: World, body: SimBody, back: int) -> None:
     target = tip
     for _ in range(back):
         parents = world.server.info(target).parents if target else ()
-        target = parents[0] if parents else target
+        # Where it has no identity yet, the next body that comes founds another agent, and nobody may mix the two.
+        target = parents[0] if parents and world.server.says(parents[0]) else target
     if target != tip:
         world.rolled_back = True
-        world.server.rewriting, world.server.identity = True, None
+        world.server.rewriting = True
         world.server.move(MAIN, tip, target)
         world.server.rewriting = False

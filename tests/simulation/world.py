@@ -48,8 +48,12 @@ class Server(FakeRepo):
             raise Broken(f"REPO-3: the remote's main went from {expected} to {new}, no descendant")
         super().move(ref, expected, new)
         if ref == MAIN and new is not None and self.identity is None:
-            file = self.entry(self.info(new).tree, "agent.json")
-            self.identity = None if file is None else id_of(self.read(file.oid))
+            self.identity = self.says(new)
+
+    def says(self, commit: str) -> str | None:
+        """The id that a commit states."""
+        file = self.entry(self.info(commit).tree, "agent.json")
+        return None if file is None else id_of(self.read(file.oid))
 
 
 @dataclass
