@@ -115,6 +115,11 @@ def clock(patient: Patient) -> Finding | None:
         return None
     now, ahead = patient.now, []
     stored = _last_pass(patient)
+    if now < newest.EARLIEST:
+        return fail(
+            "this clock was never set: until it is right, others win",
+            "sudo timedatectl set-ntp true",
+        )
     if stored is not None and newest.clock_wrong(stored, now):
         return fail(
             f"this clock is {span(stored - now)} earlier than at the last pass: until it is right, others win",

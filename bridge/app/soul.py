@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from bridge.core import bodies, commits, identity, layout
+from bridge.core import bodies, commits, identity, layout, newest
 from bridge.core.errors import Held, SoulError
 from bridge.core.layout import MAIN
 from bridge.core.lease import Sighting
@@ -127,8 +127,12 @@ class Soul:
         """
         author = commits.author(self.display_name(tree), self.body)
         message = commits.message(words, self.body, trailers or [])
-        time = int(self.clock.now()) if time is None else time
+        time = self.moment(parents) if time is None else time
         return self.repo.commit(tree, parents, author, commits.mail(self.agent, self.body), message, time)
+
+    def moment(self, parents: Collection[str]) -> int:
+        """The time that a new commit on top of these gets: seconds UTC."""
+        return newest.moment(self.clock.now(), (self.repo.info(parent).time for parent in parents))
 
     def registered(self, tree: str) -> frozenset[str]:
         """The bodies that the registry in a tree names."""

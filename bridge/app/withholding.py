@@ -204,7 +204,7 @@ def _offer(soul: Soul, progress: Progress, push: Push, paths: Collection[str]) -
     _, changes, lost = _wanted(soul, progress, holds)
     if changes or lost:
         new = any(_changed(progress, path) for path in paths)
-        time = int(soul.clock.now()) if new else max(hold.time for hold in holds.values())
+        time = soul.moment([head] if head else []) if new else max(hold.time for hold in holds.values())
         words = describe(soul, tree, changes) if changes else "keep " + withhold.paths_of(paths)
         own = bodies.path(soul.body)
         rider: Changes = {} if own in changes or being_written(soul, own) or not new else {own: beat(soul, tree)}

@@ -5,11 +5,14 @@ Rules: MERGE-6.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from bridge.core import identity
 from bridge.core.model import Decision, File, Touch, Triple
 from bridge.core.sides import Facts, Outcome, dropped
 
 AHEAD = 300  # seconds that a commit's time may be ahead of the merging body's clock
+EARLIEST = 1_577_836_800  # 2020-01-01: a clock that shows less is one that nobody set
 SET_BACK = 300  # seconds that a clock may be behind itself before it counts as wrong
 
 
@@ -22,8 +25,14 @@ def merge(path: str, triple: Triple, facts: Facts) -> Outcome:
 
 
 def clock_wrong(last: float | None, now: float) -> bool:
-    """Whether a body's clock shows much less than at its last stored pass. Seconds since the epoch; None: no pass."""
-    return last is not None and now + SET_BACK < last
+    """Whether a body's clock shows much less than at its last stored pass, or a time that cannot be. Seconds since the
+    epoch; None: no pass."""
+    return now < EARLIEST or (last is not None and now + SET_BACK < last)
+
+
+def moment(now: float, known: Iterable[int]) -> int:
+    """The time of a new commit: now, or where no clock can show that, the newest of the times that are known."""
+    return int(now) if now >= EARLIEST else max([EARLIEST, *known])
 
 
 def from_future(time: int, now: float) -> bool:

@@ -363,6 +363,23 @@ def test_the_page_of_commands_says_the_same_as_the_program(tmp_path: Path) -> No
     assert {"status", "events", "pause", "resume", "key", "validate"} <= listed
 
 
+@pytest.mark.parametrize("words", [["status"], ["sync"], ["--version"], ["doctor"]])
+def test_a_clock_beyond_what_can_be_reckoned_with_is_told_in_words(home: Path, words: list[str]) -> None:
+    typed = f"""
+import sys, time
+def now():
+    raise OverflowError("timestamp too large to convert to C _PyTime_t")
+time.time = now
+from bridge.__main__ import main
+sys.argv[1:] = {words!r}
+sys.exit(main())
+"""
+    environment = {**os.environ, "SOUL_BRIDGE_HOME": str(home), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", typed], env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and "beyond the year 2262" in done.stderr and "timedatectl" in done.stderr
+    assert "Traceback" not in done.stderr and len(done.stderr.splitlines()) == 2
+
+
 @pytest.mark.parametrize("loading", ["bridge.cli", "argparse", "bridge.commands.context", "bridge.commands.status"])
 def test_whoever_interrupts_while_the_program_is_being_loaded_sees_no_traceback(home: Path, loading: str) -> None:
     """Most commands are over before half a second has passed, which is loading for the most part."""

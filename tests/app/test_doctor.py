@@ -386,6 +386,7 @@ FAULTS: list[tuple[str, Plant, str, str, str]] = [
      "soul-bridge init kaoru --take-over"),
     ("fixed files", local({".gitattributes": b"* -text\n"}), "warn", ".gitattributes", "printf "),
     ("clock", local({"a": b"a"}, at=NOW + 7200, body="phone"), "warn", "commits of phone are up to 2 h", "timedatectl"),
+    ("clock", lambda patient: setattr(patient, "now", 5.0), "fail", "never set", "sudo timedatectl set-ntp true"),
     ("clock", status(last_pass={"at": "2027-01-16T08:00:00.000Z"}), "fail", "earlier", "sudo timedatectl set-ntp true"),
     ("daemon", attribute(running=None), "warn", "no daemon", "soul-bridge service install kaoru"),
     ("daemon", attribute(paused=True), "warn", "stopped the passes", "soul-bridge resume kaoru"),

@@ -278,12 +278,41 @@ def test_in_record_the_working_file_counts_as_written_now() -> None:
     assert merged.lost == (Lost("notes/n.md", files["head\n"], "theirs"),)
 
 
+AT = 1_800_000_000.0
+
+
 @pytest.mark.parametrize(
     ("last", "now", "wrong"),
-    [(None, 0.0, False), (1000.0, 1000.0, False), (1000.0, 700.0, False), (1000.0, 699.0, True), (1000.0, 9e9, False)],
+    [
+        (None, AT, False),
+        (AT, AT, False),
+        (AT, AT - 300, False),
+        (AT, AT - 301, True),
+        (AT, 9e9, False),
+        (None, newest.EARLIEST, False),
+        (None, newest.EARLIEST - 1, True),
+        (None, -1.0, True),
+        (-1.0, -1.0, True),
+    ],  # fmt: skip
 )
 def test_a_clock_that_was_set_back_by_more_than_five_minutes_is_wrong(
     last: float | None, now: float, wrong: bool
 ) -> None:
     """MERGE-6"""
     assert newest.clock_wrong(last, now) is wrong
+
+
+@pytest.mark.parametrize(
+    ("now", "known", "time"),
+    [
+        (AT + 0.9, [9_000_000_000], int(AT)),
+        (-2e8, [], newest.EARLIEST),
+        (-2e8, [5], newest.EARLIEST),
+        (5.0, [1_700_000_000, 1_600_000_000], 1_700_000_000),
+    ],
+)
+def test_what_a_clock_that_nobody_set_records_has_the_newest_time_that_is_known(
+    now: float, known: list[int], time: int
+) -> None:
+    """MERGE-6: git takes no time before 1970, and 1970 would lose to every other body for ever."""
+    assert newest.moment(now, known) == time
