@@ -161,7 +161,7 @@ def _not_yet(soul: Soul, progress: Progress, path: str) -> None:
 
 
 def _refuse_foreign(soul: Soul, path: str, entry: SeenEntry | None, version: File) -> None:
-    """Raise Held for a change of another registered body's path (MERGE-9); what was published there is none."""
+    """Raise Held for a change of another registered body's path (MERGE-9); what ever stood there is none."""
     owner = bodies.owner(path)
     if owner in (None, soul.body) or (entry is not None and entry.file == version):
         return
@@ -171,11 +171,26 @@ def _refuse_foreign(soul: Soul, path: str, entry: SeenEntry | None, version: Fil
     known = soul.seen.recall(REMOTE)
     if entry is None and known and soul.seen.recall(JOINING) and soul.repo.ever(known, path, version.oid):
         return
+    if _stood(soul, path, version):
+        return
     raise Held(
         f"only the body {owner} writes here",
         rule="MERGE-9",
         advice=f"Move what you wrote to journal/{soul.body}/ or notes/.",
     )
+
+
+def _stood(soul: Soul, path: str, version: File) -> bool:
+    """Whether it is an old copy of what history holds there. A held path is looked at in every pass, and history may
+    be long: a no holds until main moves."""
+    head = soul.head()
+    if head is None or soul.strange.get(path) == (head, version.oid):
+        return False
+    if soul.repo.ever(head, path, version.oid):
+        soul.strange.pop(path, None)
+        return True
+    soul.strange[path] = head, version.oid
+    return False
 
 
 def _rests(soul: Soul, order: Order, path: str, entry: SeenEntry | None, reading: Reading) -> bool:

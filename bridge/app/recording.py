@@ -82,6 +82,10 @@ def _local(soul: Soul, found: Found) -> Local:
         if joining and path == identity.PATH and seen is None and version is not None:
             local.triples[path], local.lost = settle_identity(soul, version, theirs)
             continue
+        if bodies.owner(path) not in (None, soul.body) and bodies.foreign(path, soul.body, soul.registered(tree)):
+            # What nobody else may write got this far as an old copy of what stood there: main's stands (MERGE-9).
+            local.triples[path] = Triple(version, version, theirs)
+            continue
         base = arrivals.base_of(soul, path, seen, version)
         local.triples[path] = Triple(base, version, theirs)
         local.lost += arrivals.dropped(soul, path, base, version, theirs)

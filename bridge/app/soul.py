@@ -53,6 +53,8 @@ class Soul:
     may have been another copy's. was_read: whether the agent closed a file after reading it since a boottime;
     true where nobody can tell (MERGE-12). boot: which start of the machine this is; what was remembered with a
     boottime of another one is of an unknown age. key: the fingerprint of this body's deploy key, None: not known.
+    strange: by path of another body, the commit whose history never held the blob that stands there (MERGE-9).
+    ended: the outcome of the last pass, a `sync.Outcome`.
     placed, unrecorded: raise Refused for a private key inside the checkout, and for one that history has (CONTENT-2).
     """
 
@@ -74,6 +76,7 @@ class Soul:
     unplaced: dict[str, tuple[str, str]] = field(default_factory=dict)
     ignored: int = 0
     passes: int = 0
+    ended: object = None
     company: float | None = None
     indexing: float = 0.0
     index_due: float | None = None
@@ -86,6 +89,7 @@ class Soul:
     placed: Callable[[], None] = _fit
     unrecorded: Callable[[], None] = _fit
     boot: str = ""
+    strange: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def head(self) -> str | None:
         """Where main stands, by what we know: a person may have moved the ref since (REPO-7)."""

@@ -309,6 +309,61 @@ def test_another_bodys_paths_are_held_and_put_back() -> None:
     assert path in world.published()
 
 
+@pytest.mark.parametrize("names", ["journal", "registration", "both"])
+def test_an_old_copy_of_another_bodys_file_is_put_back_at_any_time(names: str) -> None:
+    """MERGE-9: what stood there before is no writing of anybody's; what comes later arrives."""
+    world, (one, two) = joined("laptop", "phone")
+    paths = ["journal/phone/2027-01-01.md", "bodies/phone.json"]
+    two.write(paths[0], "# 2027-01-01 · phone\n")
+    world.settle()
+    old = two.files()
+    two.clock.advance(86_400)
+    two.write(paths[0], "# 2027-01-01 · phone\n\n## 10:00 more\n")
+    world.settle()
+    assert all(old[path] != two.files()[path] for path in paths)
+    paths = {"journal": paths[:1], "registration": paths[1:], "both": paths}[names]
+    before = one.soul.head()
+    for path in paths:
+        one.tree.agent_write(path, old[path])
+    outcome = one.settle()
+    assert outcome.held == {} and one.soul.head() == before
+    assert one.files() == two.files() == world.published()
+    two.write("journal/phone/2027-01-01.md", "# 2027-01-01 · phone\n\n## 10:00 more\n\n## 11:00 yet more\n")
+    world.settle()
+    assert "yet more" in (one.text("journal/phone/2027-01-01.md") or "")
+
+
+def test_an_old_copy_of_what_another_body_took_away_goes_again() -> None:
+    """MERGE-9: that it is gone is what is published."""
+    world, (one, two) = joined("laptop", "phone")
+    path = "journal/phone/2027-01-01.md"
+    two.write(path, "# 2027-01-01 · phone\n")
+    world.settle()
+    two.delete(path)
+    world.settle()
+    one.write(path, "# 2027-01-01 · phone\n")
+    assert one.settle().held == {} and one.text(path) is None
+    assert path not in world.published()
+
+
+def test_what_never_stood_in_another_bodys_file_is_asked_of_history_once() -> None:
+    """MERGE-9: it stays held, and a long history is not read at every pass."""
+    world, (one, two) = joined("laptop", "phone")
+    path = "journal/phone/2027-01-01.md"
+    two.write(path, "# 2027-01-01 · phone\n")
+    world.settle()
+    one.write(path, "# mine\n")
+    assert one.settle().held[path][0] == "MERGE-9"
+    asked, ever = [], one.repo.ever
+    one.repo.ever = lambda *words: asked.append(words) or ever(*words)  # type: ignore
+    assert one.settle().held[path][0] == "MERGE-9" and asked == []
+    two.write(path, "# mine\n")
+    two.settle()
+    two.write(path, "# 2027-01-01 · phone\n\n## 10:00 more\n")
+    world.settle()
+    assert one.text(path) == two.text(path) and one.run().held == {}
+
+
 def test_a_local_lease_is_put_back_and_never_recorded() -> None:
     """MERGE-10: theirs, always."""
     world, (one,) = joined("laptop")
