@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bridge.core import forges, identity
 from bridge.core.address import Address
-from bridge.core.errors import Refused, Transient, Unusable
+from bridge.core.errors import Refused, SoulError, Transient, Unusable
 
 _BOXES = {
     "github": "Allow write access",
@@ -128,14 +128,39 @@ def configured_otherwise(agent: str, name: str, values: tuple[str, str], gone: b
         )
     elif name == "remote":
         rule = "MERGE-5"
+        edit = f"sed -i 's|^remote:.*|remote: {value}|' {shlex.quote(str(configuration))}"
         first = (
             f"bring the checkout back first, which shows whether it is the same agent:\n{again}\nThen, " if gone else ""
         )
-        how = f"or, {first}if the agent moved there:\n{moved(value, agent, configuration)}"
+        how = f"or, {first}if the agent moved there:\n{edit} && {again}"
     return Unusable(
         f"{agent} is already configured with {name} {before}, not {value}",
         rule=rule,
         advice=f"Nothing was changed. Leave --{name} out, {how}",
+    )
+
+
+def another_agent(agent: str, found: str, again: str, remote: str, left: list[Path]) -> Refused:
+    """The refusal to join a soul under another agent's name. again: the right command. left: of the wrong name."""
+    gone = " ".join(shlex.quote(str(path)) for path in left)
+    return Refused(
+        f"the soul at {remote} is {found}'s, not {agent}'s",
+        kind="identity",
+        rule="REPO-1",
+        advice=f"Nothing was joined. To carry {found} here: {again}\n"
+        f"Nobody needs what was made for {agent}: rm {gone}\n"
+        f"Or, if the address is wrong: soul-bridge init {agent} --remote git@HOST:OWNER/{agent}.soul.git",
+    )
+
+
+def no_soul_there(agent: str, error: SoulError) -> Refused:
+    """The refusal of a remote that is no soul, of an `init` of which nothing has come: its address is still free."""
+    return Refused(
+        error.message,
+        kind=error.kind,
+        rule=error.rule,
+        advice=f"Nothing was written there. Use an empty repository, or correct the address:\n"
+        f"soul-bridge init {agent} --remote git@HOST:OWNER/{agent}.soul.git",
     )
 
 

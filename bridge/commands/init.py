@@ -19,12 +19,12 @@ from bridge.app.joining import ALONE, BIRTH
 from bridge.app.soul import Order, Soul
 from bridge.app.sync import Outcome
 from bridge.app.sync import run as run_pass
-from bridge.commands import authorize, hostkey, wiring
+from bridge.commands import authorize, hostkey, naming, wiring
 from bridge.commands.context import Context
 from bridge.core import address, bodies, identity
 from bridge.core.errors import Refused, SoulError, Transient, Unusable
 from bridge.core.model import Commit
-from bridge.core.words import line, readable
+from bridge.core.words import line
 
 
 class NothingYet:
@@ -75,9 +75,11 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         context.answer(_document(settings, "running"), f"{settings.agent} already runs here and is synchronised.")
         return 0
     with wiring.opened(settings, context, create=True) as found:
-        outcome = _connect(found.soul, arguments, settings)
+        outcome = _connect(found.soul, arguments, settings, context.places)
         wiring.note(found, context, outcome)
     if outcome.problem is not None:
+        if outcome.problem.kind == "not-a-soul" and _nothing_came(settings, context.places):
+            raise onboarding.no_soul_there(settings.agent, outcome.problem)
         raise outcome.problem
     answer = requests.report(outcome)
     context.answer({**_document(settings, "ready"), **answer}, _words(settings, answer, arguments.offline))
@@ -87,9 +89,9 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
 def _settings(arguments: argparse.Namespace, context: Context) -> config.Settings:
     """The settings of this call, or those of an earlier one, which must not say anything else."""
     places, agent = context.places, arguments.agent
-    _refuse_names(arguments)
+    naming.refuse_names(arguments)
     if arguments.remote:
-        _refuse_address(arguments)
+        naming.refuse_address(arguments)
     soul = Path(arguments.soul).expanduser().absolute() if arguments.soul else None
     if not places.config_file(agent).exists():
         return _checked(_new_settings(arguments, context, soul), places)
@@ -99,7 +101,8 @@ def _settings(arguments: argparse.Namespace, context: Context) -> config.Setting
     if not other:
         return _checked(settings, places)
     gone = not (settings.soul / ".git").exists()
-    if wiring.begun(settings, places) and not (gone and list(other) == ["soul"]):
+    free = (gone and list(other) == ["soul"]) or ("soul" not in other and _nothing_came(settings, places))
+    if wiring.begun(settings, places) and not free:
         name = next(iter(other))
         values = str(getattr(settings, name)), line(str(other[name]))
         raise onboarding.configured_otherwise(agent, name, values, gone, places.config_file(agent))
@@ -118,59 +121,23 @@ def _settings(arguments: argparse.Namespace, context: Context) -> config.Setting
     return changed
 
 
+def _nothing_came(settings: config.Settings, places: config.Places) -> bool:
+    """Whether this machine carries not one commit of the soul, although a checkout was begun."""
+    if not wiring.begun(settings, places):
+        return True
+    git = settings.soul / ".git"
+    try:
+        packed = (git / "packed-refs").read_text("utf-8", "replace") if (git / "packed-refs").exists() else ""
+    except OSError:
+        return False
+    none = not (git / "refs" / "heads" / "main").exists() and "refs/heads/main" not in packed
+    return none and (git / "HEAD").is_file() and not wiring.carried(settings, places)
+
+
 def _checked(settings: config.Settings, places: config.Places) -> config.Settings:
     address.parse(settings.remote)
     onboarding.refuse_place(settings.soul, places.home, [places.config, places.keys, settings.key.parent])
     return settings
-
-
-def _refuse_names(arguments: argparse.Namespace) -> None:
-    """Raise Unusable for names that cannot be, with the command that was probably meant."""
-    for word, what, rule in (("agent", "an agent", "FORM-1"), ("body", "a body", "FORM-6")):
-        name = getattr(arguments, word)
-        if name is None or identity.NAME.fullmatch(name):
-            continue
-        given = {each: getattr(arguments, each) for each in ("agent", "body")}
-        names = {each: identity.suggestion(text or "") or text for each, text in given.items()}
-        meant = f"Nothing was written. {_typed(arguments, **names, remote=_right(arguments.remote))}"
-        raise Unusable(
-            f"{readable(name, 60)!r} cannot be the name of {what}: "
-            "lower-case letters, digits and -, at most 40, not beginning with -",
-            kind="usage",
-            rule=rule,
-            advice=meant
-            if identity.suggestion(name)
-            else "Nothing was written. Choose another name, such as kaoru or laptop.",
-        )
-
-
-def _right(remote: str | None) -> str | None:
-    """An address as it can be, where that is plain."""
-    with contextlib.suppress(Unusable):
-        return address.parse(remote or "").text
-    return address.meant(remote or "") or remote
-
-
-def _refuse_address(arguments: argparse.Namespace) -> None:
-    """Raise Unusable for an address that cannot be, with the command that was probably meant."""
-    try:
-        address.parse(arguments.remote)
-    except Unusable as error:
-        right = address.meant(arguments.remote) or f"git@HOST:OWNER/{arguments.agent}.soul.git"
-        advice = f"Nothing was changed. {_typed(arguments, remote=right)}"
-        raise Unusable(error.message, kind=error.kind, rule=error.rule, advice=advice) from error
-
-
-def _typed(arguments: argparse.Namespace, **other: str | None) -> str:
-    """The command as it was typed, with other words in the place of some."""
-    given = {**vars(arguments), **other}
-    words = ["soul-bridge init", shlex.quote(given["agent"])]
-    for name in ("remote", "body", "soul", "display_name", "host_key"):
-        if given[name]:
-            words.append(f"--{name.replace('_', '-')} {shlex.quote(line(given[name]))}")
-    words += [f"--wait {given['wait']:g}"] if given["wait"] else []
-    words += [f"--{name.replace('_', '-')}" for name in ("offline", "take_over") if given[name]]
-    return " ".join(words) + authorize.words(arguments)
 
 
 def _new_settings(arguments: argparse.Namespace, context: Context, soul: Path | None) -> config.Settings:
@@ -179,7 +146,7 @@ def _new_settings(arguments: argparse.Namespace, context: Context, soul: Path | 
         raise Unusable(
             f"{agent} is not configured yet: --remote is needed",
             kind="usage",
-            advice=_typed(arguments, remote=f"git@HOST:OWNER/{agent}.soul.git"),
+            advice=naming.typed(arguments, remote=f"git@HOST:OWNER/{agent}.soul.git"),
         )
     body = arguments.body or onboarding.body_name(platform.node())
     place = soul or places.soul_dir(agent)
@@ -280,7 +247,7 @@ def _note_refusal(settings: config.Settings, context: Context, error: SoulError)
     wiring.note_failure(settings, context, error)
 
 
-def _connect(soul: Soul, arguments: argparse.Namespace, settings: config.Settings) -> Outcome:
+def _connect(soul: Soul, arguments: argparse.Namespace, settings: config.Settings, places: config.Places) -> Outcome:
     """Join or fill, then one whole synchronisation."""
     if soul.seen.recall(BIRTH) is None:
         born = {"id": str(uuid.uuid4()), "created": int(soul.clock.now() * 1000)}
@@ -293,7 +260,7 @@ def _connect(soul: Soul, arguments: argparse.Namespace, settings: config.Setting
         soul.limits = replace(soul.limits, heartbeat=0.0)
         namesake.take_over(soul)
     elif soul.seen.recall("remote") is None:
-        _refuse_taken_name(soul, settings)
+        _refuse_taken_names(soul, arguments, settings, places.config_file(settings.agent))
     return requests.settle(soul, False, lambda order: run_pass(soul, order))
 
 
@@ -304,9 +271,14 @@ def _offline(soul: Soul) -> Callable[[Order], Outcome]:
     return run
 
 
-def _refuse_taken_name(soul: Soul, settings: config.Settings) -> None:
+def _refuse_taken_names(
+    soul: Soul, arguments: argparse.Namespace, settings: config.Settings, configuration: Path
+) -> None:
     head = soul.head()
     look = soul.remote.fetch([head] if head else [])
+    if look.tip:
+        there = soul.content(soul.repo.entry(soul.tree_of(look.tip), identity.PATH))
+        naming.refuse_another_agent(there, arguments, settings, configuration)
     file = soul.repo.entry(soul.tree_of(look.tip), f"bodies/{settings.body}.json") if look.tip else None
     fields = bodies.read(soul.content(file))
     host = (fields or {}).get("host")

@@ -85,8 +85,12 @@ def lock_of(settings: config.Settings, places: config.Places) -> Lock:
 
 def begun(settings: config.Settings, places: config.Places) -> bool:
     """Whether this machine ever carried the soul: its checkout is ours, or was brought to a commit once."""
-    state, private = folders(settings, places)
-    return private.is_dir() or formats.line_of(state / MATERIALISED) is not None
+    return folders(settings, places)[1].is_dir() or carried(settings, places)
+
+
+def carried(settings: config.Settings, places: config.Places) -> bool:
+    """Whether a checkout of the soul was brought to a commit here once."""
+    return formats.line_of(folders(settings, places)[0] / MATERIALISED) is not None
 
 
 def folders(settings: config.Settings, places: config.Places) -> tuple[Path, Path]:
@@ -344,13 +348,10 @@ def note(found: Opened, context: Context, outcome: Outcome | None) -> None:
 def note_failure(settings: config.Settings, context: Context, error: SoulError) -> None:
     """Leave for `status` what kept a command from looking at the soul at all; the next good pass takes it back."""
     path = context.places.status_file(settings.agent)
-    before = status.read(path) or status.build(
-        agent=settings.agent,
-        body=settings.body,
-        soul=str(settings.soul),
-        remote=settings.remote,
-        state="stopped",
-    )
+    agent, body, soul, remote = settings.agent, settings.body, str(settings.soul), settings.remote
+    before = status.read(path) or status.build(agent=agent, body=body, soul=soul, remote=remote, state="stopped")
+    # Words that were corrected since it was written hold in it, too.
+    before = {**before, "body": body, "soul": soul, "remote": remote}
     # What a rule refuses before anything was looked at, the checkout is to blame for.
     kind = error.kind if error.kind in reporting.KINDS else "disk"
     problem = {"kind": kind, "message": error.message, "advice": error.advice, "next_try": None, "times": 1}

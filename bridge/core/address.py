@@ -74,6 +74,15 @@ def meant(text: str) -> str | None:
     return right if _read(right) else None
 
 
+def with_port(address: Address) -> str | None:
+    """The form with a port, of an address whose first folder may be meant as one: `git@host:2222/kaoru.soul.git`."""
+    port, _, path = address.path.partition("/")
+    if address.text.startswith("ssh://") or not port.isascii() or not port.isdigit():
+        return None
+    right = f"ssh://git@{address.host}:{port}/{path}"
+    return right if _read(right) else None
+
+
 def _shown(text: str) -> str:
     """The text without what may be a password or token in it."""
     bare = re.sub(r"(?s)^([A-Za-z][A-Za-z0-9+.-]*://)?.*@", lambda found: f"{found[1] or ''}…@", text)

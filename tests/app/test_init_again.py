@@ -146,3 +146,77 @@ def test_a_checkout_that_is_gone_is_answered_with_what_brings_it_back(fleet: Fle
     for command in ("validate", "log", "conflicts"):
         said = body.run(command)
         assert said.code == 2 and "`soul-bridge init kaoru`" in said.err
+
+
+def test_a_soul_is_not_joined_under_the_name_of_another_agent(fleet: Fleet) -> None:
+    """REPO-1: told with the command that carries it, before anything of it is here."""
+    fleet.body("server")
+    body = stranger(fleet)
+    body.json("init", "mei", "--remote", body.remote, "--body", "laptop", *trust(fleet), code=4)
+    fleet.server.authorize("kaoru.soul.git", body.key.with_name("mei.laptop.pub").read_text())
+    said = body.run("init", "mei")
+    assert said.code == 3 and f"the soul at {body.remote} is kaoru's, not mei's (REPO-1)" in said.err
+    assert f"soul-bridge init kaoru --remote {body.remote} --body laptop" in said.err
+    assert not (body.soul.with_name("mei.soul") / "agent.json").exists()
+    body.json("init", "kaoru", "--remote", body.remote, "--body", "laptop", code=4)
+    fleet.server.authorize("kaoru.soul.git", body.public_line())
+    assert body.json("init", "kaoru")["state"] == "ready"
+
+
+def test_a_soul_that_was_renamed_is_joined_by_the_name_of_its_repository(fleet: Fleet) -> None:
+    """MERGE-4: the name is the agent's to change."""
+    server = fleet.body("server")
+    server.write("agent.json", server.read("agent.json").replace('"name": "kaoru"', '"name": "mei"'))
+    server.sync()
+    assert fleet.body("laptop").read("agent.json") == server.read("agent.json")
+
+
+def test_an_address_whose_port_stands_as_a_folder_is_answered_with_the_right_one(fleet: Fleet) -> None:
+    """AUTH-1."""
+    body = stranger(fleet)
+    said = body.run("init", "kaoru", "--remote", "git@127.0.0.1:2922/kaoru.soul.git", "--body", "laptop")
+    assert said.code == 2 and "did you mean ssh://git@127.0.0.1:2922/kaoru.soul.git ?" in said.err
+    assert "soul-bridge init kaoru --remote ssh://git@127.0.0.1:2922/kaoru.soul.git --body laptop" in said.err
+    assert not (body.home / "config" / "kaoru.yaml").exists()
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_an_address_that_led_to_no_soul_is_corrected_by_typing_it_right(fleet: Fleet, written: bool) -> None:
+    """REPO-5: nothing had come of it, whatever lay in the folder before."""
+    clone = fleet.root / "clone"
+    subprocess.run(["git", "init", "-q", "-b", "main", clone], check=True)
+    (clone / "main.c").write_text("int main;\n")
+    words = ["-c", "user.name=t", "-c", "user.email=t@t"]
+    subprocess.run(["git", "-C", clone, "add", "."], check=True)
+    subprocess.run(["git", "-C", clone, *words, "commit", "-q", "-m", "x"], check=True)
+    bare = fleet.bare.with_name("other.soul.git")
+    subprocess.run(["git", "-C", clone, "push", "-q", str(bare), "main"], check=True)
+    body = stranger(fleet)
+    if written:
+        body.write("memories/MEMORY.md", "mine\n")
+    wrong = fleet.server.address("other.soul.git")
+    body.json("init", "kaoru", "--remote", wrong, "--body", "laptop", *trust(fleet), code=4)
+    for name in ("other.soul.git", "kaoru.soul.git"):
+        fleet.server.authorize(name, body.public_line())
+    said = body.run("init", "kaoru")
+    assert said.code == 3 and "the remote is not a soul" in said.err
+    assert "soul-bridge init kaoru --remote git@HOST:OWNER/kaoru.soul.git" in said.err
+    said = body.run("init", "kaoru", "--remote", body.remote)
+    assert said.code == 0 and f"remote is {body.remote} from now on, not {wrong}" in said.err
+    assert not written or body.read("memories/MEMORY.md") == "mine\n"
+    assert body.status()["remote"] == body.remote
+
+
+def test_status_names_the_remote_that_was_corrected_also_when_it_failed_too(fleet: Fleet) -> None:
+    """AUTH-1."""
+    body = stranger(fleet)
+    body.json("init", "kaoru", "--remote", fleet.server.address("koaru.soul.git"), *trust(fleet), code=4)
+    body.json("init", "kaoru", "--remote", body.remote, code=4)
+    assert body.status()["remote"] == body.remote
+
+
+def test_a_remote_that_moved_is_pinned_by_the_command_that_is_printed(fleet: Fleet) -> None:
+    """AUTH-6: `init` asks for a host key where one is wanted, and has nothing to say where it is known."""
+    body = fleet.body("laptop")
+    said = body.run("init", "kaoru", "--remote", fleet.server.address("other.soul.git"))
+    assert said.code == 2 and "&& soul-bridge init kaoru\n" in said.err and "accept-host-key" not in said.err
