@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bridge.app import conflicts, namesake
 from bridge.app.diagnosis import Finding, Patient, fail, listed, ok, size, span, warn
 from bridge.app.standing import ABSENCES
-from bridge.core import bodies, identity, layout, publish
+from bridge.core import bodies, identity, layout, nextstep, publish
 from bridge.core.errors import SoulError
 from bridge.core.instants import seconds
-from bridge.core.layout import MAIN
 from bridge.core.model import Presence
 from bridge.core.words import counted
 
@@ -21,6 +21,7 @@ LARGE = 2 << 30  # bytes: hosts begin to refuse about here
 LATE = 600.0  # seconds
 COUNTED = 10_000  # commits
 TROUBLES = ("GUARD-2", "GUARD-3", "REPO-8")  # rules by which a path waits that a person can end
+GUARDS = ("GUARD-2", "GUARD-3")
 TOLD_ELSEWHERE = (namesake.CALLED, "metrics ")  # beginnings of warnings that another check tells
 MOUNT = ": if its disk is not mounted, mount it first"
 FURTHER = {
@@ -75,6 +76,9 @@ def private(patient: Patient) -> Finding | None:
     wrong = [path for path in (patient.key.parent, patient.state) if (patient.machine.mode(path) or 0) & 0o077]
     if wrong:
         return warn(f"others may look into {listed(wrong)}", f"chmod 700 {' '.join(_word(path) for path in wrong)}")
+    above = patient.state.parent
+    if (patient.machine.mode(above) or 0) & 0o022:
+        return warn(f"others may put another folder in the place of {patient.state}", f"chmod go-w {_word(above)}")
     return ok("keys and state are closed to others")
 
 
@@ -134,13 +138,9 @@ def person(patient: Patient) -> Finding | None:
     """Nobody is in the middle of something with git here (REPO-7)."""
     if patient.repo is None:
         return None
-    reason, git = publish.in_the_way(patient.repo.state()), f"git -C {_word(patient.soul)}"
+    reason = publish.in_the_way(patient.repo.state())
     if reason:
-        files = {"merge": "MERGE_HEAD", "rebase": "rebase-merge", "cherry-pick": "CHERRY_PICK_HEAD"}
-        files |= {"revert": "REVERT_HEAD", "am": "rebase-apply"}
-        going = next((name for name, file in files.items() if patient.machine.exists(patient.git_dir / file)), None)
-        command = f"{git} {going} --abort" if going else f"{git} symbolic-ref HEAD {MAIN}"
-        return warn(f"passes wait: {reason}", command)
+        return warn(f"passes wait: {reason}", nextstep.of_git(reason, str(patient.soul)))
     return ok("nobody uses git here now")
 
 
@@ -240,8 +240,17 @@ def held(patient: Patient) -> Finding | None:
     paths = [f"{one['path']} ({one['rule']}: {one['reason']})" for one in patient.status.get("held", ())]
     if not paths:
         return ok("no path is set aside")
-    ends = any(one["rule"] in TROUBLES for one in patient.status["held"])
-    return warn(f"set aside: {listed(paths)}", patient.command("sync --now" if ends else "status"))
+    return warn(f"set aside: {listed(paths)}", _ways(patient, patient.status["held"]))
+
+
+def _ways(patient: Patient, held: Sequence[Mapping[str, str]]) -> str:
+    """What to type; what it ends is said behind it, with the other way out."""
+    steps = nextstep.of_all(held, patient.agent, patient.body, str(patient.soul))
+    ends = any(one["rule"] in TROUBLES for one in held)
+    command = patient.command("sync --now" if ends else "status")
+    told = [step.removeprefix(f"meant: `{command}`; ") for step in steps]
+    only = "only if it was meant" if any(one["rule"] in GUARDS for one in held) else ""
+    return command + "   # " + "; ".join(words for words in (only, *told) if words)
 
 
 def lost(patient: Patient) -> Finding | None:

@@ -45,7 +45,7 @@ def refuse_unless_repairable(agent: str, soul: Path, known: bool, problem: str) 
             kind="disk",
             rule="GUARD-2",
             advice="Nothing was recorded, deleted or cloned. Bring the folder back, or have a fresh one: "
-            f"{anew(agent)}; with `--soul DIR` in another place.",
+            f"{anew(agent)}; in another place: `soul-bridge init {agent} --soul DIR`.",
         )
 
 

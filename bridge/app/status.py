@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from bridge.core import nextstep
 from bridge.core.words import counted, escaped
 from bridge.core.words import line as one_line
 from bridge.core.words import readable as safe
@@ -127,7 +128,7 @@ def readable(document: Mapping[str, Any], now: float) -> str:
 
     What a person may have to act on comes first, what hardly ever changes last.
     """
-    lines = [sentence(document, now), *_problem(document.get("problem"), now)]
+    lines = [sentence(document, now), *_problem(document.get("problem"), now), *_wait(document)]
     lines += [_row("warning", words) for words in document.get("warnings", ())]
     if bodies := document.get("bodies"):
         seen = [one_line(f"{item['body']} ({item['kind']}, seen {ago(item.get('last_seen'), now)})") for item in bodies]
@@ -137,6 +138,8 @@ def readable(document: Mapping[str, Any], now: float) -> str:
     lines += _paths(
         "held", [f"{one_line(item['path'])}  {item['rule']}: {item['reason']}" for item in document["held"]]
     )
+    about = str(document["agent"]), str(document["body"]), str(document["soul"])
+    lines += [_row("", f"next: {step}") for step in nextstep.of_all(document["held"], *about)[:_SHOWN]]
     if document["conflicts"]:
         lost = counted(document["conflicts"], "version")
         lines.append(_row("conflicts", f"{lost} lost a merge; see and bring back: soul-bridge conflicts"))
@@ -223,6 +226,14 @@ def _problem(problem: Mapping[str, Any] | None, now: float) -> list[str]:
         tried = f"; tried {times} times so far" if times > 1 else ""
         lines.append(_row("next try", f"{moment(problem['next_try'], now)}, by itself{tried}"))
     return lines
+
+
+def _wait(document: Mapping[str, Any]) -> list[str]:
+    """What ends a person's git work that passes wait for."""
+    last = document.get("last_pass")
+    if not last or last["outcome"] != "waiting" or not last["sentence"].startswith("waiting: "):
+        return []
+    return [_row("do", f"finish it, or {nextstep.of_git(last['sentence'], str(document['soul']))}")]
 
 
 def _paths(name: str, paths: list[str]) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 from bridge.app import pause, status
 from bridge.commands import wiring
 from bridge.commands.context import Context
+from bridge.core import nextstep
 from bridge.core.errors import EXIT_CODES
 from bridge.core.words import readable
 
@@ -27,6 +28,11 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         context.say(f"  next: {problem['advice']}" if problem["advice"] else "  local work is safe")
         return EXIT_CODES[problem["kind"]]
     context.answer(answer, words)
+    steps = nextstep.of_all(answer["held"], settings.agent, settings.body, str(settings.soul))
+    if answer["outcome"] == "waiting" and "waiting: " in answer["sentence"]:
+        steps.append(f"finish it, or {nextstep.of_git(answer['sentence'], str(settings.soul))}")
+    for step in steps:
+        context.say(f"  next: {step}")
     return 0
 
 
