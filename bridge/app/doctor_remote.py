@@ -136,18 +136,31 @@ def soul(patient: Patient) -> Finding | None:
         return None
     if not patient.repo.has(tip):
         return ok("the remote has commits that were not fetched yet; each pass checks them")
-    tree = patient.tree(tip)
-    remote = f"${{EDITOR:-vi}} {shlex.quote(str(patient.config))}   # is `remote` right?"
-    theirs = identity.id_of(patient.blob(tree, identity.PATH))
+    stranger, theirs = _stranger(patient, tip)
+    if stranger is not None:
+        return fail(stranger.message, _correct(patient))
     if theirs is None:
-        top = {path.partition("/")[0] for path, _ in patient.repo.files(tree)}
-        if not layout.is_soul(sorted(top), False):
-            return fail("what is at the remote is not a soul", remote)
         return warn("the soul at the remote does not say who it is", patient.command("sync"))
-    ours = identity.id_of(patient.blob(patient.tree(patient.tip()), identity.PATH))
-    if ours is not None and ours != theirs:
-        return fail(f"the remote is another agent: {theirs}, and here is {ours}", remote)
     return ok(f"the remote is this soul, {theirs}")
+
+
+def _stranger(patient: Patient, tip: str) -> tuple[Refused | None, str | None]:
+    """Why what is at the remote is not this soul, None where it is; and the id that it states."""
+    repo, here = patient.repo, patient.tip()
+    if repo is None:
+        return None, None
+    tree = patient.tree(tip)
+    theirs = identity.id_of(patient.blob(tree, identity.PATH))
+    ours = identity.id_of(patient.blob(patient.tree(here), identity.PATH))
+    top = sorted({path.partition("/")[0] for path, _ in repo.files(tree)} - {identity.PATH})
+    if here is None:
+        return (publish.not_a_soul(top) if theirs is None and not layout.is_soul(top, False) else None), theirs
+    related = bool(repo.bases(here, tip)) and (theirs is not None or layout.is_soul(top, False))
+    return publish.stranger(ours, theirs, related, top), theirs
+
+
+def _correct(patient: Patient) -> str:
+    return f"${{EDITOR:-vi}} {shlex.quote(str(patient.config))}   # is `remote` right?"
 
 
 def history(patient: Patient) -> Finding | None:
@@ -159,6 +172,8 @@ def history(patient: Patient) -> Finding | None:
         return ok("the remote moved on; the next pass fetches what is new")
     standing = publish.standing(known, now, patient.repo.is_ancestor)
     if standing is publish.Standing.REWRITTEN:
+        if now.tip is not None and _stranger(patient, now.tip)[0] is not None:
+            return fail("the remote's history is none of this soul", _correct(patient))
         return fail("the remote's history was rewritten", patient.command("accept-remote"))
     if standing is publish.Standing.BEHIND:
         # It is believed at the second look (REPO-4).

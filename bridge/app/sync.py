@@ -68,7 +68,7 @@ def run(soul: Soul, order: Order) -> Outcome:
         progress.problem = progress.problem or error
     finally:
         soul.repo.discard()
-    outcome = _outcome(soul, progress, _tips(soul, progress))
+    outcome = soul.ended = _outcome(soul, progress, _tips(soul, progress))
     if not soul.at_start:
         _tell_held(soul, outcome)
     soul.facts.record("pass.finished", outcome=outcome.outcome, sentence=outcome.sentence)

@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     if _asked_daemon(settings, context, arguments.offline):
         context.answer(_document(settings, "running"), f"{settings.agent} already runs here and is synchronised.")
         return 0
-    with wiring.opened(settings, context, create=True) as found:
+    with wiring.opened(settings, context, create=True, offline=arguments.offline) as found:
         outcome = _connect(found.soul, arguments, settings, context.places)
         wiring.note(found, context, outcome)
     if outcome.problem is not None:

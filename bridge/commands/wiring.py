@@ -24,20 +24,23 @@ from bridge.adapters.seen import Seen
 from bridge.adapters.tree import Tree, prepare_process
 from bridge.app import namesake, onboarding, repairing, reporting, requests, status
 from bridge.app.inbox import ANSWERED as ANSWERED
+from bridge.app.life import LOCAL
 from bridge.app.reads import Reads
 from bridge.app.soul import KNOWN, Limits, Soul
 from bridge.app.sync import Outcome
-from bridge.commands import statedir
+from bridge.commands import checkout, statedir
 from bridge.commands.context import Context
 from bridge.commands.reading import no_soul
 from bridge.core import address, ports
 from bridge.core.errors import Refused, SoulError, Transient
 from bridge.core.instants import iso
 from bridge.core.layout import MAIN
+from bridge.core.model import Presence
 
 PRIVATE = "soul-bridge"  # our folder in the git directory
 MATERIALISED = "materialised"  # in the state directory: the commit the checkout was last brought to whole
 MARK = "checkout"  # in the state directory: the id that the checkout must carry
+OF_THE_REMOTE = ("auth", "hostkey", "network", "identity", "rewritten", "not-a-soul")  # kinds of problems
 HOOKS_END = 5.0  # seconds that hooks have to come to their end when a soul is closed
 
 
@@ -98,8 +101,11 @@ def folders(settings: config.Settings, places: config.Places) -> tuple[Path, Pat
     return places.state_dir(settings.agent), settings.soul / ".git" / PRIVATE
 
 
-def open_soul(settings: config.Settings, context: Context, lock: Lock, *, create: bool = False) -> Opened:
-    """The soul, its adapters open. `create`: make the git directory where there is none (`init`).
+def open_soul(
+    settings: config.Settings, context: Context, lock: Lock, *, create: bool = False, offline: bool = False
+) -> Opened:
+    """The soul, its adapters open. `create`: make the git directory where there is none (`init`). `offline`: the remote
+    is not to be asked, not even about a checkout of which nothing else tells whose it is.
 
     The caller holds `lock`. Raises Refused when there is no usable checkout. A damaged git directory beside soul
     files is replaced by a fresh one (REPO-7).
@@ -110,6 +116,9 @@ def open_soul(settings: config.Settings, context: Context, lock: Lock, *, create
     state, private = folders(settings, places)
     formats.settle(state)
     repo, mended = _repo(settings, context, create)
+    if create:
+        reach = None if offline else lambda asked: _remote(settings, context, asked.git_dir, asked)
+        checkout.refuse_another(settings.agent, repo, state / MARK, private / "id", state / MATERIALISED, reach)
     repo.largest = max(repo.largest, settings.hold_back_over)
     private.mkdir(mode=0o700, exist_ok=True)
     formats.settle(private)
@@ -122,7 +131,7 @@ def open_soul(settings: config.Settings, context: Context, lock: Lock, *, create
         body=settings.body,
         repo=repo,
         seen=seen,
-        remote=_remote(settings, context, repo),
+        remote=_remote(settings, context, repo.git_dir, repo),
         tree=Tree(settings.soul, private, clock, _mark(state, private, create or mended, repo, seen), reads=reads.ours),
         clock=clock,
         facts=facts,
@@ -138,13 +147,15 @@ def open_soul(settings: config.Settings, context: Context, lock: Lock, *, create
     if (mended or seen.lost is not None) and soul.seen.recall(KNOWN) is None:
         repairing.begin_again(soul, formats.line_of(state / MATERIALISED))
     repairing.bring_forward(soul, formats.line_of(state / MATERIALISED))
-    return Opened(soul, lock, settings, _closing(soul, seen, repo, lock, end_hooks), reads)
+    return Opened(_guarded(soul, settings), lock, settings, _closing(soul, seen, repo, lock, end_hooks), reads)
 
 
-def _guard_key(soul: Soul, settings: config.Settings) -> None:
-    """Each pass asks first whether the private key is where commits do not have it (CONTENT-2)."""
+def _guarded(soul: Soul, settings: config.Settings) -> Soul:
+    """The soul, each pass of which asks first whether the private key is where commits do not have it (CONTENT-2)."""
     soul.placed = partial(keys.refuse_places, settings.key, settings.soul)
+    soul.admit = partial(keys.refuse_bytes, settings.key)
     soul.unrecorded = partial(keys.refuse_recorded, settings.key, soul.repo.has)
+    return soul
 
 
 def _seen(path: Path, clock: ports.Clock) -> tuple[Seen, float]:
@@ -197,8 +208,8 @@ def _closing(soul: Soul, seen: Seen, repo: Repo, lock: Lock, end_hooks: Callable
     return close
 
 
-def _remote(settings: config.Settings, context: Context, repo: Repo) -> ports.Remote:
-    """The remote as configured: over one open session, or by the git and ssh programs."""
+def _remote(settings: config.Settings, context: Context, git_dir: Path, repo: Repo) -> ports.Remote:
+    """The remote as configured, for a git directory: over one open session, or by the git and ssh programs."""
     if settings.transport == "git":
         from bridge.adapters import gitssh
 
@@ -207,7 +218,7 @@ def _remote(settings: config.Settings, context: Context, repo: Repo) -> ports.Re
             lambda: keys.load(settings.key, settings.soul, context.places.credentials),
             context.places.known_hosts,
         )
-        return gitssh.GitSsh(way, settings.soul / ".git", repo)
+        return gitssh.GitSsh(way, git_dir, repo)
     return Remote(access(settings, context.places), repo, context.clock, tell=context.progress)
 
 
@@ -284,12 +295,14 @@ def _emptied(inside: Path, state: Path, repo: Repo, seen: Seen) -> bool:
 
 
 @contextlib.contextmanager
-def opened(settings: config.Settings, context: Context, *, create: bool = False) -> Iterator[Opened]:
-    """The soul under its lock, for one command; closed at the end."""
+def opened(
+    settings: config.Settings, context: Context, *, create: bool = False, offline: bool = False
+) -> Iterator[Opened]:
+    """The soul under its lock, for one command; closed at the end. As `open_soul`."""
     lock = lock_of(settings, context.places)
     lock.acquire()
     try:
-        found = open_soul(settings, context, lock, create=create)
+        found = open_soul(settings, context, lock, create=create, offline=offline)
     except BaseException as error:
         lock.release()
         if isinstance(error, SoulError):
@@ -326,11 +339,15 @@ def _note(found: Opened, context: Context, outcome: Outcome | None, failed: Soul
     """As `note`; where a disk lets not even that be found out, what stood in the way is noted."""
     if outcome is None and failed is not None and failed.kind in ("disk", "internal"):
         return note_failure(found.settings, context, failed)
+    ended = found.soul.ended
+    last = outcome or (ended if isinstance(ended, Outcome) else None)
     try:
-        note(found, context, outcome)
+        note(found, context, last)
     except SoulError as error:
-        stood = outcome.problem if outcome is not None and outcome.problem is not None else error
-        note_failure(found.settings, context, stood)
+        stood = last.problem if last is not None and last.problem is not None else error
+        return note_failure(found.settings, context, stood)
+    if failed is not None and failed.kind in OF_THE_REMOTE:
+        note_failure(found.settings, context, failed)
 
 
 def note(found: Opened, context: Context, outcome: Outcome | None) -> None:
@@ -341,7 +358,12 @@ def note(found: Opened, context: Context, outcome: Outcome | None) -> None:
     if outcome is not None:
         life.note(outcome, None)
     reporter = reporting.Reporter(str(found.settings.soul), found.settings.remote, None, None, before)
-    status.write(path, reporter.document(life))
+    document = reporter.document(life)
+    stood = (before or {}).get("problem")
+    ours = stood is not None and stood.get("kind") in LOCAL
+    if outcome is None or not (outcome.problem or outcome.fetched or outcome.pushed or ours):
+        document["problem"] = stood  # nothing proved that it is gone
+    status.write(path, document)
     note_materialised(found.soul, context.places.state_dir(found.settings.agent))
 
 
@@ -362,9 +384,10 @@ def note_failure(settings: config.Settings, context: Context, error: SoulError) 
 
 
 def note_materialised(soul: Soul, state: Path) -> None:
-    """Keep what a lost git directory would be mended by (REPO-7), outside of it."""
+    """Keep what a lost git directory would be mended by (REPO-7), outside of it; never what another checkout has."""
     commit = repairing.materialised(soul)
     path = state / MATERIALISED
     if commit is not None and formats.line_of(path) != commit:
         with contextlib.suppress(Transient):
-            formats.put(path, commit)
+            if soul.tree.presence() is Presence.PRESENT:
+                formats.put(path, commit)

@@ -377,7 +377,7 @@ FAULTS: list[tuple[str, Plant, str, str, str]] = [
     ("login", way(look=Refused("changed", kind="hostkey")), "fail", "changed", "soul-bridge accept-host-key kaoru"),
     ("login", way(look=Transient("cut off")), "warn", "cut off", "soul-bridge sync"),
     ("write access", way(probe_write=ONLY_READ), "fail", "read only", "soul-bridge key show kaoru"),
-    ("remote soul", local({"agent.json": AGENT_JSON.replace(b"3f2a", b"dead")}), "fail", "another agent", "kaoru.yaml"),
+    ("remote soul", local({"agent.json": AGENT_JSON.replace(b"3f2a", b"dead")}), "fail", "two different", "kaoru.yaml"),
     ("remote history", rewritten, "fail", "rewritten", "soul-bridge accept-remote"),
     ("remote history", rolled_back, "warn", "behind", "soul-bridge sync"),
     ("identity", checkout(files={"agent.json": b"{"}), "warn", "cannot be read", "soul-bridge sync"),

@@ -14,6 +14,7 @@ WITHHOLDING = ("tests/app/test_withholding.py", "tests/app/test_withholding_cras
 UNDOING = ("tests/app/test_undoing.py",)
 LEASING = ("tests/app/test_leasing.py", "tests/app/test_consolidating.py")
 ACCEPTING = ("tests/app/test_accepting.py",)
+STRANGERS = ("tests/app/test_strangers.py",)
 
 FAULTS = (
     # --- the pass
@@ -507,10 +508,50 @@ FAULTS = (
     Fault(
         "a body joins another agent",
         "app/joining.py",
-        "    if verdict.outcome is identity.Outcome.REFUSED:\n",
-        "    if verdict.outcome is identity.Outcome.REFUSED and head == theirs:\n",
+        "    if verdict.outcome is identity.Outcome.REFUSED or (carried",
+        "    if carried and (carried",
         "MERGE-5",
         PASS,
+    ),
+    Fault(
+        "a body that lost its memory joins another agent",
+        "app/joining.py",
+        " or (carried and verdict.local_id != verdict.remote_id):\n",
+        ":\n",
+        "MERGE-5",
+        STRANGERS,
+    ),
+    Fault(
+        "a clone joins an agent that was forked from its own",
+        "app/joining.py",
+        "        _agree(soul, _committed(soul, head), _committed(soul, look.tip))\n",
+        "",
+        "MERGE-5",
+        STRANGERS,
+    ),
+    Fault(
+        "what took the place of the remote is taken for its history",
+        "app/publishing.py",
+        '        refuse_stranger(soul, look.tip or "")\n',
+        "",
+        "MERGE-5",
+        ACCEPTING,
+    ),
+    Fault(
+        "a person may accept another agent",
+        "app/accepting.py",
+        "    refuse_stranger(soul, look.tip)\n",
+        "",
+        "MERGE-5",
+        ACCEPTING,
+    ),
+    Fault(
+        "a checkout of another agent is marked as this one's",
+        "commands/checkout.py",
+        "    if known is None or formats.line_of(inside) == known:\n",
+        "    if known is None or mark.exists():\n",
+        "GUARD-2",
+        STRANGERS,
     ),
     Fault(
         "files that a clone lacks are deletions",
