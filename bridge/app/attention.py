@@ -82,8 +82,9 @@ class Attention:
         if new:
             self._notice("attention", new, [found[kind] for kind in new], now)
             self._told.update(new)
-        elif self._told and not found and self._due("calm", now):
-            self._notice("calm", ["calm"], ["all is well again"], now)
+        elif self._told and not found:
+            # Who was called is told of the end at once: that calls are not repeated bounds these as well.
+            self._notice("calm", [], ["all is well again"], now)
             self._told.clear()
         elif found:
             self._told &= found.keys()  # the others are told as new if they come back
@@ -101,6 +102,6 @@ class Attention:
         last = self._last.get(kind)
         return last is None or not 0 <= now - last < AGAIN
 
-    def _notice(self, state: str, kinds: Iterable[str], words: Iterable[str], now: float) -> None:
+    def _notice(self, state: str, kinds: Collection[str], words: Iterable[str], now: float) -> None:
         self._last.update(dict.fromkeys(kinds, now))
-        self._tell(Notice(state, tuple(kind for kind in kinds if kind != "calm"), tuple(words)))
+        self._tell(Notice(state, tuple(kinds), tuple(words)))

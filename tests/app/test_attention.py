@@ -168,6 +168,15 @@ def test_a_restart_forgets_nothing_that_was_told() -> None:
     assert person.states() == ["calm"]
 
 
+def test_each_call_has_its_end_however_soon_the_next_one_follows() -> None:
+    """A key refused and mended, and minutes later a rewritten remote accepted: each is told, and each end."""
+    person = Person()
+    for kind in ("auth", "rewritten", "disk"):
+        person.look(problem=problem(kind))
+        person.look()
+    assert person.states() == ["attention auth", "calm", "attention rewritten", "calm", "attention disk", "calm"]
+
+
 def found(*names: str) -> Any:
     return lambda name: f"/bin/{name}" if name in names else None
 
