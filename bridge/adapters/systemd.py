@@ -16,6 +16,7 @@ from bridge.core.errors import Refused, Unusable
 
 LONGEST = 90.0  # seconds for one command; stopping a unit takes up to half of it
 LINGER = Path("/var/lib/systemd/linger")
+RUNNING = Path("/run/systemd/system")  # there as long as systemd is the init of this machine
 _NO_BUS = ("Failed to connect to bus", "Failed to connect to user scope bus", "System has not been booted with systemd")
 
 
@@ -89,7 +90,7 @@ class Systemd:
         return done.stdout
 
     def _unreachable(self, said: str) -> Refused:
-        if self.system:
+        if self.system or not RUNNING.is_dir():
             return Refused(f"systemd does not run here: {said}", advice=self._by_hand)
         user = getpass.getuser()
         return Refused(

@@ -10,6 +10,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 
+from bridge.app import history
 from bridge.core import commits
 from bridge.core.errors import Refused
 from bridge.core.layout import MAIN
@@ -96,13 +97,18 @@ def pick(repo: Repo, now: float, words: str) -> Conflict:
     found = [one for one in listed(repo, now) if one.id.startswith(words.lower())] if len(words) >= 4 else []
     if len(found) != 1:
         what = "no lost version has" if not found else f"{len(found)} lost versions have"
-        raise Refused(
-            f"{what} the id {words!r}",
-            kind="rule",
-            rule="MERGE-6",
-            advice="Nothing was changed. `soul-bridge conflicts` lists them.",
-        )
+        advice = "Nothing was changed. `soul-bridge conflicts` lists them."
+        if not found and _is_commit(repo, words):
+            advice += f" For a commit: `soul-bridge restore {words} PATH`, or `soul-bridge revert {words}`."
+        raise Refused(f"{what} the id {words!r}", kind="rule", rule="MERGE-6", advice=advice)
     return found[0]
+
+
+def _is_commit(repo: Repo, words: str) -> bool:
+    try:
+        return history.resolve(repo, words) is not None
+    except Refused:
+        return False
 
 
 def identify(blob: str, path: str) -> str:

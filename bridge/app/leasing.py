@@ -166,7 +166,8 @@ def _held_by(verdict: lease.HeldBy) -> Refused:
         f"the consolidation lease is held by {verdict.body or 'an unreadable lease'}{until}",
         kind="lease",
         rule="LEASE-2",
-        advice=f"It is free in {max(1, round(verdict.wait / 60))} min at the latest; nothing was changed.",
+        advice=f"It is free in {max(1, round(verdict.wait / 60))} min at the latest; nothing was changed. "
+        "`soul-bridge lease show` says how it stands.",
     )
 
 

@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     lines = [line(row) for row in rows[: SHOWN if wanted is None else wanted]]
     if wanted is None and len(rows) > SHOWN:
         lines.append(f"… older ones: soul-bridge log -n {10 * SHOWN}, or git log in {safe(str(settings.soul))}")
-    context.answer(rows, "\n".join(lines) or "no commit has touched it")
+    context.answer(rows, "\n".join(lines) or f"no commit has touched {safe(path or 'anything')}")
     return 0
 
 

@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         except Moved:
             continue
         except Held as error:
-            found.append(Problem(error.rule, path, 0, error.message))
+            found.append(Problem(error.rule, path, 0, error.message.removeprefix(f"{path} ")))
             continue
         files[path] = (content, EXECUTABLE if stamp.executable else PLAIN, len(content))
     # A required file that cannot be read is there all the same.
