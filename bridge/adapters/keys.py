@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_ssh_private_key,
 )
 
-from bridge.core.errors import Refused, Transient, Unusable
+from bridge.core.errors import Held, Refused, Transient, Unusable
 from bridge.core.model import blob_id
 
 TYPE = "ssh-ed25519"
@@ -246,10 +246,26 @@ def refuse_inside(path: Path, soul: Path, rule: str = "AUTH-2") -> None:
 def refuse_places(path: Path, soul: Path) -> None:
     """Refuse a key, or one that waits to take its place, inside the soul: asked before anything is recorded, since
     what a commit has once is published. Raises Refused(kind="rule")."""
-    successor = path.with_name(path.name + ".next")
-    for private in (path, successor):
+    for private in (path, _successor(path)):
         if private == path or os.path.lexists(private):
             refuse_inside(private, soul)
+
+
+def refuse_bytes(path: Path, content: bytes) -> None:
+    """Refuse what a file of the soul holds when it is this body's key, or the one that waits to take its place: under
+    another name (a hard link) or as a copy. Nothing else is looked at (CONTENT-1). Raises Held(rule="AUTH-2")."""
+    for private in (path, _successor(path)):
+        with contextlib.suppress(OSError):
+            if private.stat().st_size == len(content) and private.read_bytes() == content:
+                raise Held(
+                    f"it is the private key {private}, under another name or as a copy, and is never recorded: remove "
+                    "it here, the key itself stays where it is",
+                    rule="AUTH-2",
+                )
+
+
+def _successor(path: Path) -> Path:
+    return path.with_name(path.name + ".next")
 
 
 def refuse_recorded(path: Path, has: Callable[[str], bool]) -> None:

@@ -137,6 +137,7 @@ def _read(soul: Soul, order: Order, progress: Progress, path: str, entry: SeenEn
         if reason is not None:
             raise Held(reason[1], rule=reason[0], advice="Rename it; it stays on this body until then.")
         reading = soul.tree.read(path, soul.limits.hold_back_over)
+        soul.admit(reading.content)
         version = soul.store(reading.content, path, EXECUTABLE if reading.stamp.executable else PLAIN)
         _refuse_foreign(soul, path, entry, version)
     except Moved:

@@ -35,6 +35,10 @@ def _unknown() -> str | None:
     return None
 
 
+def _admitted(content: bytes) -> None:
+    """Nothing is the matter."""
+
+
 def _fit() -> None:
     """Nothing is the matter."""
 
@@ -56,6 +60,7 @@ class Soul:
     strange: by path of another body, the commit whose history never held the blob that stands there (MERGE-9).
     ended: the outcome of the last pass, a `sync.Outcome`.
     placed, unrecorded: raise Refused for a private key inside the checkout, and for one that history has (CONTENT-2).
+    admit: raises Held for bytes that are this body's private key (AUTH-2).
     """
 
     agent: str
@@ -88,6 +93,7 @@ class Soul:
     key: Callable[[], str | None] = _unknown
     placed: Callable[[], None] = _fit
     unrecorded: Callable[[], None] = _fit
+    admit: Callable[[bytes], None] = _admitted
     boot: str = ""
     strange: dict[str, tuple[str, str]] = field(default_factory=dict)
 

@@ -72,6 +72,36 @@ def test_no_other_key_is_replaced_by_the_one_that_is_moved_out(laptop: Body) -> 
     assert done.code == 0, done
 
 
+@pytest.mark.parametrize("way", ["a hard link", "a copy", "the next one"])
+def test_a_private_key_under_another_name_in_the_soul_is_held(laptop: Body, fleet: Fleet, way: str) -> None:
+    """AUTH-2, CONTENT-2: it is recorded nowhere, everything else is published, and the words say what to do."""
+    key, inside = laptop.key, laptop.soul / "notes" / "key.md"
+    secret = key.read_bytes().splitlines()[2]
+    if way == "the next one":
+        waiting = key.with_name(key.name + ".next")
+        waiting.write_bytes(key.read_bytes()[:-40] + b"x" * 40)
+        inside.write_bytes(waiting.read_bytes())
+    elif way == "a copy":
+        inside.write_bytes(key.read_bytes())
+    else:
+        os.link(key, inside)
+    laptop.write("notes/b.md", "# b\n")
+    done = laptop.run("sync")
+    assert done.code == 0 and "notes/key.md" in done.out and "private key" in done.out, done
+    assert not has(laptop.soul, secret) and not has(fleet.bare, secret)
+    assert fleet.git("show", "main:notes/b.md") == "# b\n"
+    told = laptop.json("status")
+    assert isinstance(told, dict)
+    assert [(one["path"], one["rule"]) for one in told["held"]] == [("notes/key.md", "AUTH-2")]
+    message = rows(laptop)["set aside"]
+    assert "notes/key.md" in message["message"] and "private key" in message["message"]
+    assert "rm " in message["remedy"]
+    inside.unlink()
+    done = laptop.run("sync")
+    assert done.code == 0 and laptop.json("status")["held"] == [], done
+    assert key.exists()
+
+
 def test_a_key_that_history_has_opens_nothing_until_another_one_takes_its_place(laptop: Body, fleet: Fleet) -> None:
     """CONTENT-2: what was committed by hand stays here until `key rotate` made it worthless."""
     key, inside = laptop.key, laptop.soul / "notes" / "key"
