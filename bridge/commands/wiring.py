@@ -143,7 +143,6 @@ def open_soul(
         boot=boot(),
         key=partial(keys.fingerprint, settings.key),
     )
-    _guard_key(soul, settings)
     if (mended or seen.lost is not None) and soul.seen.recall(KNOWN) is None:
         repairing.begin_again(soul, formats.line_of(state / MATERIALISED))
     repairing.bring_forward(soul, formats.line_of(state / MATERIALISED))
@@ -153,7 +152,6 @@ def open_soul(
 def _guarded(soul: Soul, settings: config.Settings) -> Soul:
     """The soul, each pass of which asks first whether the private key is where commits do not have it (CONTENT-2)."""
     soul.placed = partial(keys.refuse_places, settings.key, settings.soul)
-    soul.admit = partial(keys.refuse_bytes, settings.key)
     soul.unrecorded = partial(keys.refuse_recorded, settings.key, soul.repo.has)
     return soul
 
