@@ -121,7 +121,8 @@ def _bug(error: Exception, context: Context) -> SoulError:
 
 def _noted(path: Path, now: float, text: str) -> bool:
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in reversed(path.parents):  # `parents=True` leaves theirs to the umask
+            folder.mkdir(mode=0o700, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with open(os.open(path, flags, 0o600), "a", encoding="utf-8", errors="backslashreplace") as file:
             if os.fstat(file.fileno()).st_size > _LARGEST:

@@ -155,7 +155,8 @@ class KnownHosts:
     def _locked(self) -> Iterator[None]:
         """Keep other processes from writing the file between reading and replacing it."""
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for folder in reversed(self.path.parents):  # `parents=True` leaves those above to the umask
+                folder.mkdir(mode=0o700, exist_ok=True)
             directory = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             raise Transient(f"cannot write {self.path}: {error.strerror}", kind="disk", rule="AUTH-6") from error

@@ -338,7 +338,8 @@ def _examine(path: Path, found: os.stat_result, given: bool) -> None:
 def _make_private_directory(path: Path) -> None:
     """A directory that is there keeps its mode: it may hold more than keys."""
     if not path.is_dir():
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (*reversed(path.parents), path):  # `parents=True` leaves theirs to the umask
+            folder.mkdir(mode=0o700, exist_ok=True)
         path.chmod(0o700)  # a umask may have taken bits away
 
 

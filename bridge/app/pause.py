@@ -21,7 +21,8 @@ def pause(state: Path) -> bool:
     if is_paused(state):
         return False
     try:
-        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (*reversed(state.parents), state):  # `parents=True` leaves theirs to the umask
+            folder.mkdir(mode=0o700, exist_ok=True)
         os.close(os.open(state / _NAME, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
         _sync(state)
     except OSError as error:

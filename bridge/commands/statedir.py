@@ -94,7 +94,8 @@ class StateDirectory:
 def make(path: Path) -> None:
     """Make a state directory where there is none (0700). Raises Transient(kind="disk")."""
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (*reversed(path.parents), path):  # `parents=True` leaves theirs to the umask
+            folder.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise Transient(
             f"{path} cannot be made: {error.strerror}",

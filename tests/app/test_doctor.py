@@ -335,6 +335,7 @@ FAULTS: list[tuple[str, Plant, str, str, str]] = [
     ("owner", machine(others=[Path("/t/kaoru")]), "fail", "/t/kaoru", "/t/kaoru"),
     ("writable", machine(shut=[Path("/s/kaoru.soul/notes")]), "fail", "notes", "chmod -R u+rwX /s/kaoru.soul"),
     ("writable", machine(spaces={"kaoru.soul": READ_ONLY}), "fail", "read-only", "mount -o remount,rw"),
+    ("private", machine(modes={Path("/t"): 0o777}), "warn", "in the place of /t/kaoru", "chmod go-w /t"),
     ("private", machine(modes={Path("/k"): 0o755}), "warn", "/k", "chmod 700 /k"),
     ("disk", machine(spaces={"kaoru.soul": FULL}), "fail", "full", "du -xh"),
     ("disk", machine(spaces={"kaoru": NEARLY}), "warn", "nearly full", "du -xh"),

@@ -368,7 +368,8 @@ def save(places: Places, settings: Settings) -> Path:
 
     path = places.config_file(settings.agent)
     try:
-        places.config.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (*reversed(places.config.parents), places.config):  # `parents=True` leaves theirs to the umask
+            folder.mkdir(mode=0o700, exist_ok=True)
         name = path.with_name(f".{path.name}.{os.getpid()}.new")
         name.unlink(missing_ok=True)
         descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
