@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
+from pathlib import Path
 
 from tests.app.test_doctor import rows, type_in
+from tests.real.fleet import until
 from tests.real.pair import fleet, host, laptop, server, template
-from tests.real.quick import Body
+from tests.real.quick import Body, Fleet, person
 
 
 def test_a_checkout_that_is_gone_under_a_daemon_comes_back_by_the_remedy(laptop: Body) -> None:
@@ -34,3 +38,36 @@ def test_without_a_daemon_the_remedy_is_the_same_init(laptop: Body) -> None:
     done = laptop.run("sync")
     assert f"`soul-bridge init {laptop.agent}`" in done.err, done
     assert rows(laptop)["checkout"]["remedy"] == f"soul-bridge init {laptop.agent}"
+
+
+def test_each_trouble_calls_a_person_once_and_its_end_follows_at_once(laptop: Body, server: Body, fleet: Fleet) -> None:
+    """AUTH-5, REPO-4: a key that was refused, and minutes later a rewritten remote, by a daemon with `notify`."""
+    told = laptop.home / "told"
+    laptop.sync()
+    laptop.configure(notify=json.dumps(["sh", "-c", f"cat >> {told}"]), poll="200ms")
+    laptop.start()
+    try:
+        fleet.server.revoke(fleet.repository, laptop.public_line())
+        laptop.write("notes/a.md", "# a\n")
+        until(lambda: states(told) == ["attention"], "a person is called")
+        fleet.server.authorize(fleet.repository, laptop.public_line())
+        laptop.run("sync")
+        until(lambda: states(told) == ["attention", "calm"], "the end is told")
+        person(fleet.bare, "update-ref", "refs/heads/main", rewritten(fleet))
+        laptop.run("sync")
+        until(lambda: states(told) == ["attention", "calm", "attention"], "a person is called again")
+        assert laptop.run("accept-remote", "--merge").code == 0
+        until(lambda: states(told) == ["attention", "calm"] * 2, "that end is told as well")
+    finally:
+        laptop.stop()
+
+
+def states(told: Path) -> list[str]:
+    """What a person was told so far."""
+    return re.findall(r'"event": *"(attention|calm)"', told.read_text()) if told.exists() else []
+
+
+def rewritten(fleet: Fleet) -> str:
+    """The commit that somebody would force-push: the last one once more, with other words."""
+    tree, parent = person(fleet.bare, "rev-parse", "main^{tree}", "main^").split()
+    return person(fleet.bare, "commit-tree", tree, "-p", parent, "-m", "other words").strip()
