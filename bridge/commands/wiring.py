@@ -115,13 +115,7 @@ def open_soul(
     places, clock = context.places, context.clock
     state, private = folders(settings, places)
     formats.settle(state)
-    repo, mended = _repo(settings, context, create)
-    if create:
-        reach = None if offline else lambda asked: _remote(settings, context, asked.git_dir, asked)
-        checkout.refuse_another(settings.agent, repo, state / MARK, private / "id", state / MATERIALISED, reach)
-    repo.largest = max(repo.largest, settings.hold_back_over)
-    private.mkdir(mode=0o700, exist_ok=True)
-    formats.settle(private)
+    repo, mended = _own(settings, context, create, offline)
     seen, born = _seen(private / "seen.db", clock)
     reads = Reads(clock)
     repo.reads = reads.ours
@@ -218,6 +212,19 @@ def _remote(settings: config.Settings, context: Context, git_dir: Path, repo: Re
         )
         return gitssh.GitSsh(way, git_dir, repo)
     return Remote(access(settings, context.places), repo, context.clock, tell=context.progress)
+
+
+def _own(settings: config.Settings, context: Context, create: bool, offline: bool) -> tuple[Repo, bool]:
+    """As `_repo`, with our folder in it, made once it is known whose the checkout is (GUARD-2)."""
+    state, private = folders(settings, context.places)
+    repo, mended = _repo(settings, context, create)
+    if create:
+        reach = None if offline else lambda asked: _remote(settings, context, asked.git_dir, asked)
+        checkout.refuse_another(settings.agent, repo, state / MARK, private / "id", state / MATERIALISED, reach)
+    repo.largest = max(repo.largest, settings.hold_back_over)
+    private.mkdir(mode=0o700, exist_ok=True)
+    formats.settle(private)
+    return repo, mended
 
 
 def _repo(settings: config.Settings, context: Context, create: bool) -> tuple[Repo, bool]:
