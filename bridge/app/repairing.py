@@ -74,9 +74,13 @@ def set_aside(soul: Path, now: float) -> Path | None:
 def begin_again(soul: Soul, materialised: str | None) -> None:
     """Tell a memory that is fresh what the checkout held: `materialised`, the commit last brought to disk whole.
 
-    Where nobody knows, everything that lies there counts as an old copy, whatever main says (REPO-6).
+    Where nobody knows, everything that lies there counts as an old copy, whatever main says (REPO-6). Where a person moved
+    main back from there meanwhile, that is known, too: what was recorded and is not published is in no other place (REPO-7).
     """
+    head = soul.head()
     with soul.seen.transaction():
+        if materialised and head and soul.repo.has(materialised) and not soul.repo.is_ancestor(materialised, head):
+            soul.seen.remember(KNOWN, materialised)
         soul.seen.remember(BASE, materialised)
         soul.seen.remember(JOINING, True if materialised is None else None)
 
