@@ -123,7 +123,8 @@ def _own_server(address: Address, lost: Lost) -> Steps:
             f"Without soul-bridge there: delete the line that ends in `{lost.agent}.{lost.body} soul-bridge` from "
             f"~{address.user}/.ssh/authorized_keys; `ssh-keygen -lf ~{address.user}/.ssh/authorized_keys` shows the "
             "fingerprints.",
-            "A connection that is open ends within ten minutes, or at once with its sshd process.",
+            "A connection that is open ends within ten minutes, or at once with "
+            f"`sudo pkill -u {address.user} sshd`; the other bodies connect again by themselves.",
         ),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import subprocess
 from pathlib import Path
@@ -82,11 +83,16 @@ def _revoke(arguments: argparse.Namespace, keys: Path, home: Path) -> _Answer:
             f"{line_.comment} in. It may be a person's own. If it is to go: {ownserver.taken_out(line_, keys)}"
         )
     if gone:
-        lines.append(
-            "A connection that is open already lasts ten minutes at most; ending its sshd process ends it now."
-        )
+        lines.append(f"A connection that is open already lasts ten minutes at most{_at_once()}.")
     still = [{**_row(right), "open": True} for right in ownserver.rights(keys, home) if right.line in done.still]
     return int(bool(still)), [*(_row(right) for right in gone), *still], "\n".join(lines)
+
+
+def _at_once() -> str:
+    """How every connection of this user ends now. Of root's it would be the server itself, and is not told."""
+    if os.geteuid() == 0:
+        return ""
+    return f"; `pkill -u {os.geteuid()} sshd` ends all of them now, and the other bodies connect again"
 
 
 def _again(right: ownserver.Right) -> str:

@@ -38,6 +38,8 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     found += [problem for problem in form.problems(files) if problem.path not in unread]
     found.sort(key=lambda problem: (problem.path, problem.line, problem.rule))
     lines = [line(f"{_where(problem)}: {problem.message} ({problem.rule})") for problem in found]
+    if found:
+        lines.append("Next: correct what is named. Only what `soul-bridge status` lists as held is not synchronised.")
     words = "\n".join(lines) or f"every rule of form holds in {line(str(directory))} ({len(files)} files)"
     context.answer([asdict(problem) for problem in found], words)
     return 1 if found else 0

@@ -39,6 +39,7 @@ def test_a_file_that_is_too_large_is_named_once(body: Body) -> None:
     said = body.run("validate")
     (line,) = (line for line in said.out.splitlines() if "big.bin" in line and "TREE-6" in line)
     assert said.code == 1 and line.count("notes/big.bin") == 1
+    assert said.out.splitlines()[-1].startswith("Next: correct what is named.")
 
 
 def test_a_commit_without_a_path_is_answered_with_what_may_be_meant() -> None:

@@ -254,6 +254,16 @@ def test_a_private_key_is_named_as_one_and_never_shown(server: Path, form: str) 
     assert code == 2 and "this is a private key" in err and "c2VjcmV0" not in out + err
 
 
+@pytest.mark.parametrize(("user", "told"), [(1000, True), (0, False)])
+def test_how_open_connections_end_is_told_but_to_root(
+    server: Path, monkeypatch: pytest.MonkeyPatch, user: int, told: bool
+) -> None:
+    """AUTH-5: as root, the command would end the server itself."""
+    assert host(server, "authorize", str(server / "kaoru.soul.git"), public(1))[0] == 0
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    assert ("`pkill -u 1000 sshd`" in host(server, "revoke", "kaoru.laptop")[1]) == told
+
+
 @pytest.mark.parametrize(
     ("text", "named"),
     [
