@@ -197,7 +197,9 @@ class GitSsh:
             )
         if _UNREACHABLE.search(words) or "could not read from remote repository" not in words.lower():
             return Transient(said or "the connection was cut")
-        return Refused(said or "the server refused without a word", kind="auth", rule="AUTH-3", advice=advice(words))
+        if not said:
+            return Transient("the server accepted the key, then closed the connection without a word")
+        return Refused(said, kind="auth", rule="AUTH-3", advice=advice(words))
 
     def _environment(self, refs: Mapping[str, str] | None = None) -> dict[str, str]:
         key = self._access.key()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from bridge.core.errors import AnswerLost, Refused, Transient
+from bridge.core.errors import AnswerLost, Refused, SoulError, Transient
 from bridge.core.layout import MAIN
 from bridge.core.words import advice, readable, told
 
@@ -113,7 +113,7 @@ class Wire:
         """The first packet; a server that refuses says so in another way.
 
         Raises Refused(kind="auth") with its words when it ends at once or does not speak the protocol, Transient when
-        it was cut without a word.
+        it ends or was cut without a word.
         """
         head = b""
         while len(head) < 4 and (piece := self._some(4 - len(head))):
@@ -185,12 +185,15 @@ class Wire:
     def _kept(self) -> bytes:
         return bytes(self._said + (b"" if self._missing is None else b"\n") + self._last)
 
-    def refused(self, words: bytes = b"") -> Refused:
-        """The refusal of a server that would not serve us, with its words from wherever they came."""
+    def refused(self, words: bytes = b"") -> SoulError:
+        """The refusal of a server that would not serve us, with its words from wherever they came. Who was let in and
+        heard no word was not refused: Transient."""
         said = told(words) or self.shown or told(self.channel.stderr(self._patience()))
-        return Refused(
-            said or "the server closed the connection without a word", kind="auth", rule="AUTH-3", advice=advice(said)
-        )
+        if not said:
+            code = self.channel.status()
+            ended = "" if code is None else f" (the command there ended with {code})"
+            return Transient(f"the server accepted the key, then closed the connection without a word{ended}")
+        return Refused(said, kind="auth", rule="AUTH-3", advice=advice(said))
 
     def gave_up(self, words: bytes) -> Transient:
         """The failure of a server that had begun to serve us, with its words."""

@@ -190,6 +190,17 @@ def test_a_refusal_is_read_from_the_error_stream() -> None:
     assert "write access" in caught.value.advice
 
 
+@pytest.mark.parametrize("code", [None, 0, 1, 128])
+def test_a_server_that_says_nothing_after_the_login_is_trouble_on_the_way(code: int | None) -> None:
+    """AUTH-3: it took the key, so nobody has to add one."""
+    with pytest.raises(Transient) as caught:
+        wire.advertisement(spoken(b"", code=code))
+    assert caught.value.kind == "network"
+    if code is not None:
+        assert "accepted the key, then closed the connection without a word" in caught.value.message
+        assert str(code) in caught.value.message
+
+
 def test_a_refusal_is_read_from_an_error_packet() -> None:
     with pytest.raises(Refused) as caught:
         wire.advertisement(spoken(packet(b"ERR access denied or repository not exported: /x")))
@@ -200,13 +211,6 @@ def test_a_refusal_on_stdout_is_shown() -> None:
     with pytest.raises(Refused) as caught:
         wire.advertisement(spoken(b"ERROR: no such user\n"))
     assert caught.value.message == "ERROR: no such user"
-
-
-def test_a_silent_end_with_an_exit_code_is_a_refusal_and_without_one_a_cut() -> None:
-    with pytest.raises(Refused):
-        wire.advertisement(spoken(b"", code=128))
-    with pytest.raises(Transient):
-        wire.advertisement(spoken(b""))
 
 
 # --- fetching --------------------------------------------------------------------------------------------------------
