@@ -762,6 +762,9 @@ def test_an_index_is_read_again_only_when_it_changed(
     assert len(looks) == 1
     git(soul, "add", "notes/a.md")
     assert repo.state().busy == "" and len(looks) == 2
+    old = repo.info(repo.tip(MAIN) or "").tree
+    assert repo.index(old, repo.edit(old, {"notes/b.md": File(repo.write(b"y"))}))
+    assert repo.state().busy == "" and len(looks) == 2, "what we wrote ourselves is known"
 
 
 def test_a_damaged_index_stops_nobody(repo: Repo, soul: Path, git: Git) -> None:

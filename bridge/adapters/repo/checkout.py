@@ -269,7 +269,11 @@ class Repo:
 
     def index(self, expected: str | None, new: str, absent: Collection[str] = ()) -> bool:
         """Bring git's index along from tree `expected` to tree `new`; see `Index.follow`. Never raises."""
-        return self._index.follow(expected, new, absent)
+        followed = self._index.follow(expected, new, absent)
+        known = self._index.known()
+        if known is not None:
+            self._unmerged.learn(*known)
+        return followed
 
 
 def _is_sparse(git_dir: Path) -> bool:

@@ -94,6 +94,12 @@ class Index:
             return False
         return True
 
+    def known(self) -> tuple[tuple[int, int, int], bool] | None:
+        """The index that was read or written last (time, length, inode), and whether a path stands unmerged in it."""
+        if self._state.mark is None:
+            return None
+        return self._state.mark, any(key[-1] for key in self._state.cells)
+
     def _change(self, expected: str | None, new: str, absent: set[str]) -> set[bytes]:
         """Change the cells of what differs; the names of those that did."""
         changed, added = set(), {}

@@ -24,6 +24,10 @@ class Unmerged:
         self._mark: tuple[int, int, int] | None = None
         self._found = False
 
+    def learn(self, mark: tuple[int, int, int], found: bool) -> None:
+        """What is known of the index with this mark, so that nobody reads it again: it may be ten megabytes."""
+        self._mark, self._found = mark, found
+
     def found(self) -> bool:
         """Whether a path stands unmerged. An index that is missing, damaged or cannot be read says nothing of that, and
         stops nobody. Never raises."""
