@@ -74,8 +74,8 @@ def set_aside(soul: Path, now: float) -> Path | None:
 def begin_again(soul: Soul, materialised: str | None) -> None:
     """Tell a memory that is fresh what the checkout held: `materialised`, the commit last brought to disk whole.
 
-    Where nobody knows, everything that lies there counts as an old copy, whatever main says (REPO-6). Where a person moved
-    main back from there meanwhile, that is known, too: what was recorded and is not published is in no other place (REPO-7).
+    Where nobody knows, everything that lies there counts as an old copy, whatever main says (REPO-6). Where a person
+    moved main back from there meanwhile, that is known, too: what was not published yet is in no other place (REPO-7).
     """
     head = soul.head()
     with soul.seen.transaction():
