@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.real import sshd
+from tests.real import fleet, sshd
 
 ROOT = Path(__file__).parents[2]
 
@@ -121,3 +121,29 @@ def test_a_key_that_opens_one_repository_is_not_moved_to_another_unasked(server:
     assert code == 3 and "one.soul.git" in answer["error"]["message"]
     opened = [row["repository"] for row in host(server, "list")[1] if row["fingerprint"]]
     assert opened == [str(server.root / "one.soul.git")]
+
+
+@pytest.mark.parametrize("right", ["another repository", "read only", "its own"])
+def test_a_body_is_told_what_its_key_opens(tmp_path: Path, right: str) -> None:
+    """AUTH-3, REPO-1: no soul is found under an address that is not its own, and no right address called wrong."""
+    if sshd.missing() or not fleet._can_be_git(tmp_path):
+        pytest.skip("an account `git` is missing")
+    running = fleet.GitSshd(tmp_path / "server").start()
+    try:
+        for name in ("kaoru.soul.git", "mei.soul.git"):
+            running.create(name)
+        body = fleet.Fleet(running, tmp_path, "kaoru.soul.git").body("laptop", authorized=False, init=False)
+        place = running.path("mei.soul.git" if right == "another repository" else "kaoru.soul.git")
+        only = ["--read-only"] if right == "read only" else []
+        assert host(running, "authorize", place, body.public_line(), *only)[0] == 0
+        words = ("init", "kaoru", "--remote", body.remote, "--body", "laptop", "--host-key", running.fingerprint())
+        said = body.run(*words)
+        told = {
+            "another repository": "this key opens mei.soul.git only",
+            "read only": "marked as read only",
+            "its own": "",
+        }
+        assert said.code == (0 if right == "its own" else 4) and told[right] in said.err
+        assert ("Delete it there and add it again" in said.err) == (right == "read only")
+    finally:
+        running.stop()
