@@ -146,6 +146,7 @@ def open_soul(
 def _guarded(soul: Soul, settings: config.Settings) -> Soul:
     """The soul, each pass of which asks first whether the private key is where commits do not have it (CONTENT-2)."""
     soul.placed = partial(keys.refuse_places, settings.key, settings.soul)
+    soul.admit = partial(keys.refuse_bytes, settings.key)
     soul.unrecorded = partial(keys.refuse_recorded, settings.key, soul.repo.has)
     return soul
 
