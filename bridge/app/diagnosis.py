@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -192,6 +193,13 @@ class Patient:
     def command(self, words: str) -> str:
         """A command of ours for this soul: "sync --now" becomes `soul-bridge sync --now --agent kaoru`."""
         return f"soul-bridge {words} --agent {self.agent}"
+
+    @property
+    def readdress(self) -> str:
+        """The command that names another remote, with what it has to be, and how it is taken up."""
+        again = f"kill -HUP {self.running}" if self.running is not None else self.command("sync")
+        edit = f"${{EDITOR:-vi}} {shlex.quote(str(self.config))}"
+        return f"{edit}   # `remote`: the repository of {self.agent}, or an empty one; then {again}"
 
     def tip(self) -> str | None:
         """Where main stands here, None when nobody can tell."""

@@ -91,9 +91,9 @@ def connection(patient: Patient) -> Finding:
         if other:
             edit = onboarding.moved(other, patient.agent, patient.config)
             return fail(f"{error.message}; the same server also answers on port 443, with the same host keys", edit)
-        return fail(
-            error.message, f"nc -vz {address.host} {address.port}   # is the address right, does the server run?"
-        )
+        # bash opens connections by itself; not every machine has a program for that.
+        dial = shlex.quote(f"exec 3<>/dev/tcp/{address.host}/{address.port} && echo it answers")
+        return fail(error.message, f"timeout 10 bash -c {dial}   # is the address right, does the server run?")
     return ok(f"{address.host} answers on port {address.port}")
 
 
@@ -160,7 +160,7 @@ def _stranger(patient: Patient, tip: str) -> tuple[Refused | None, str | None]:
 
 
 def _correct(patient: Patient) -> str:
-    return f"${{EDITOR:-vi}} {shlex.quote(str(patient.config))}   # is `remote` right?"
+    return patient.readdress
 
 
 def history(patient: Patient) -> Finding | None:

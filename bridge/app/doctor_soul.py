@@ -191,10 +191,26 @@ def who(patient: Patient) -> Finding | None:
         )
     name = fields.get("name")
     if name != patient.agent:
-        return warn(
-            f"the soul is {name}'s, the configuration calls it {patient.agent}", f"ls -l {_word(patient.config)}"
-        )
+        return warn(f"the soul is {name}'s, the configuration calls it {patient.agent}", _renamed(patient, name))
     return ok(f"{name}, {id}")
+
+
+def _renamed(patient: Patient, name: object) -> str:
+    """Commands by which the configuration goes on under the soul's name, with the same key and state."""
+    if not isinstance(name, str) or not identity.NAME.fullmatch(name):
+        return f'${{EDITOR:-vi}} {_word(patient.soul / identity.PATH)}   # "name": "{patient.agent}"'
+    fresh, state = patient.config.with_name(f"{name}.yaml"), patient.state.with_name(name)
+    file, line = _word(fresh), shlex.quote(f"key: {patient.key}")
+    steps = [
+        f"[ ! -e {file} ] && [ ! -e {_word(state)} ]",
+        f"mv {_word(patient.config)} {file}",
+        f"sed -i 's/^agent:.*/agent: {name}/' {file}",
+        f"{{ grep -q '^key:' {file} || echo {line} >> {file}; }}",
+        f"mv {_word(patient.state)} {_word(state)}",
+    ]
+    if patient.running is not None:
+        steps.insert(1, f"kill {patient.running}")
+    return " && ".join(steps) + f"   # then start it as {name}"
 
 
 def body(patient: Patient) -> Finding | None:
@@ -304,9 +320,11 @@ def problem(patient: Patient) -> Finding | None:
     if found is None:
         return ok("the last pass met none")
     commands = {
-        "rewritten": "accept-remote", "hostkey": "accept-host-key", "identity": "status", "not-a-soul": "status",
+        "rewritten": "accept-remote", "hostkey": "accept-host-key",
     }  # fmt: skip
     state = warn if found["kind"] in ("network", "disk", "rejected") else fail
+    if found["kind"] in ("identity", "not-a-soul"):
+        return fail(found["message"], patient.readdress)
     return state(found["message"], patient.command(commands.get(found["kind"], "sync")))
 
 

@@ -24,7 +24,7 @@ from bridge.commands.init import NothingYet
 from bridge.core import address
 from bridge.core.errors import Refused, SoulError, Unusable
 from bridge.core.model import Presence, RemoteLook
-from bridge.core.words import readable
+from bridge.core.words import counted, readable
 
 MARKS = {"ok": "ok  ", "warn": "warn", "fail": "FAIL"}
 
@@ -73,7 +73,7 @@ def _page(rows: Sequence[Row]) -> str:
         lines.append(f"      not checked, because of what failed: {', '.join(missed)}")
     states = [row.state for row in rows if row.checked]
     failed, warned = states.count("fail"), states.count("warn")
-    return "\n".join([*lines, f"{len(states)} checks: {failed} failed, {warned} with a warning"])
+    return "\n".join([*lines, f"{counted(len(states), 'check')}: {failed} failed, {warned} with a warning"])
 
 
 def _words(row: Row) -> str:

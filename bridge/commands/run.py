@@ -35,7 +35,7 @@ from bridge.commands import consolidating, wiring
 from bridge.commands.context import Context
 from bridge.commands.outlets import Outlet, Outlets
 from bridge.commands.statedir import StateDirectory
-from bridge.core.errors import SoulError, Transient, Unusable
+from bridge.core.errors import Refused, SoulError, Transient, Unusable
 from bridge.core.instants import iso
 
 PROMPT = ("pause", "resume", "consolidate look")  # requests that the soul's thread is not asked for
@@ -148,6 +148,8 @@ def _telling(context: Context, outlets: Outlets) -> Callable[[Setback], None]:
         times = once.again(setback.agent, sameness(error))
         say = log.error if times == 1 else log.debug
         again = "when its configuration was corrected: then send SIGHUP" if wait is None else f"in {wait:g} s"
+        if wait is not None and isinstance(error, Refused) and error.kind == "busy":
+            again = "once the other daemon has ended, if this process has other souls to live for"
         told = {"agent": setback.agent, "again": again, "times": times}
         if isinstance(error, SoulError):
             say("failed", problem=error.message, advice=error.advice, **told)

@@ -150,6 +150,10 @@ def a_detached_head(fleet: Fleet, body: Body) -> None:
     as_person(body, "checkout", "-q", "--detach")
 
 
+def a_sparse_checkout(fleet: Fleet, body: Body) -> None:
+    as_person(body, "sparse-checkout", "set", "notes")
+
+
 def a_merge(fleet: Fleet, body: Body) -> None:
     tree = body.git("rev-parse", "main^{tree}").strip()
     side = as_person(body, "commit-tree", "-p", "main~1", "-m", "aside", tree).strip()
@@ -378,6 +382,7 @@ FAULTS = {
     "another branch": Fault("git in use", "warn", another_branch),
     "a detached HEAD": Fault("git in use", "warn", a_detached_head),
     "a merge": Fault("git in use", "warn", a_merge),
+    "a sparse checkout": Fault("git in use", "warn", a_sparse_checkout),
     "a rebase": Fault("git in use", "warn", a_rebase),
     "replaced objects": Fault("replaced objects", "warn", replaced_objects),
     "grafts": Fault("replaced objects", "warn", grafts),

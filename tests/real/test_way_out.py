@@ -71,3 +71,19 @@ def rewritten(fleet: Fleet) -> str:
     """The commit that somebody would force-push: the last one once more, with other words."""
     tree, parent = person(fleet.bare, "rev-parse", "main^{tree}", "main^").split()
     return person(fleet.bare, "commit-tree", tree, "-p", parent, "-m", "other words").strip()
+
+
+def test_a_configuration_under_another_name_goes_on_under_the_souls_own(laptop: Body) -> None:
+    """FORM-1: with the same key and what its state remembers."""
+    laptop.sync()
+    config, state = laptop.home / "config", laptop.home / "state"
+    text = (config / "kaoru.yaml").read_text().replace("agent: kaoru", "agent: mei")
+    (config / "kaoru.yaml").unlink()
+    (config / "mei.yaml").write_text(f"{text}key: {laptop.key}\n")
+    (state / "kaoru").rename(state / "mei")
+    found = rows(laptop)["identity"]
+    assert "the configuration calls it mei" in found["message"]
+    type_in(laptop, found["remedy"])
+    assert [path.name for path in config.glob("*.yaml")] == ["kaoru.yaml"]
+    assert rows(laptop)["identity"]["state"] == "ok"
+    assert laptop.run("sync").code == 0
