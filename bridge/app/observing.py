@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from bridge.app import freezing, withheld
@@ -50,7 +51,8 @@ def observe(soul: Soul, order: Order, progress: Progress) -> Found:
     if observation.deadline is not None:
         progress.due(observation.deadline)
     if look.complete:
-        soul.at_start, soul.ignored = False, look.ignored
+        soul.at_start = False
+    soul.ignored = _ignored(soul.ignored, look, hints)
     found = Found(complete=look.complete)
     for path in withheld.worth_reading(soul, order, observation.read):
         _read(soul, order, progress, path, known.get(path), found)
@@ -120,6 +122,16 @@ def _known(soul: Soul, hints: frozenset[str] | None) -> dict[str, SeenEntry]:
     if hints is None:
         return soul.seen.under("")
     return {path: entry for hint in hints for path, entry in soul.seen.under(hint).items()}
+
+
+def _ignored(before: frozenset[str], look: Look, hints: Collection[str] | None) -> frozenset[str]:
+    """What `.gitignore` leaves out (TREE-4), as of this look: of what it did not come to, as it was."""
+    if look.complete or hints is None:
+        return look.ignored
+    looked = {hint.strip("/") for hint in hints}
+    kept = frozenset(path for path in before if looked.isdisjoint(("", path, *layout.parents(path))))
+    # A file in a directory that is left out is left out with it.
+    return kept.union(path for path in look.ignored if kept.isdisjoint(layout.parents(path)))
 
 
 def _in_the_way_of_main(soul: Soul) -> dict[str, SeenEntry]:

@@ -54,7 +54,7 @@ class Reporter:
             pending=() if last is None else last.pending,
             held=_held(life),
             problem=_problem(life),
-            ignored=soul.ignored,
+            ignored=len(soul.ignored),
             warnings=(*life.warnings, *namesake.words(soul)),
             last_verified=iso(life.verified),
             attention=(self.before or {}).get("attention") or (),

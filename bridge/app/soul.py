@@ -79,7 +79,7 @@ class Soul:
     owed: frozenset[str] | None = None
     waiting: dict[str, tuple[str, str]] = field(default_factory=dict)
     unplaced: dict[str, tuple[str, str]] = field(default_factory=dict)
-    ignored: int = 0
+    ignored: frozenset[str] = frozenset()
     passes: int = 0
     ended: object = None
     company: float | None = None

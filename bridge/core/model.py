@@ -83,15 +83,15 @@ class Look:
 
     files: regular files by path. special: paths that are neither a file nor gone, each with (rule, reason): links,
     pipes, nested repositories, unreadable things. gone: known paths that are ENOENT below real, readable
-    directories. complete: whether everything was looked at, or only what the hints named. ignored: how many paths
-    the soul's .gitignore left out.
+    directories. complete: whether everything was looked at, or only what the hints named. ignored: paths that
+    the soul's .gitignore left out, a directory for everything in it.
     """
 
     files: Mapping[str, Stamp]
     special: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     gone: frozenset[str] = frozenset()
     complete: bool = True
-    ignored: int = 0
+    ignored: frozenset[str] = frozenset()
 
 
 class Presence(enum.Enum):

@@ -60,12 +60,12 @@ class FakeTree(Files):
         files: dict[str, Stamp] = {}
         special = {path: why for path, why in self._special.items() if within(path, wanted)}
         gone: set[str] = set()
-        patterns, ignored = self._ignoring(), 0
+        patterns, ignored = self._ignoring(), set[str]()
         for path in [p for p in self._files if within(p, wanted)]:
             if self._barred(path) is not None:
                 continue
             if path not in known and _named(path, patterns) and not layout.is_own(path):
-                ignored += 1
+                ignored.add(path)
                 continue
             files[path] = self._files[path].stamp()
         for path in known:
@@ -75,7 +75,7 @@ class FakeTree(Files):
                     gone.add(path)
                 else:
                     special[path] = why
-        return Look(files, special, frozenset(gone), hints is None, ignored)
+        return Look(files, special, frozenset(gone), hints is None, frozenset(ignored))
 
     def ignored(self, path: str) -> bool:
         """As `Tree.ignored`."""

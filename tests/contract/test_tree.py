@@ -101,7 +101,11 @@ def test_ignored_paths_are_counted_but_known_and_own_ones_are_looked_at(world: A
         world.write(path, b"x")
     before = known(world, "b.tmp")
     look = world.tree.look(before, None)
-    assert set(look.files) == {".gitignore", "b.tmp", "SOUL.md", "notes/d.md", "memories/d.md"} and look.ignored == 3
+    assert (
+        set(look.files) == {".gitignore", "b.tmp", "SOUL.md", "notes/d.md", "memories/d.md"} and len(look.ignored) == 3
+    )
+    assert world.tree.look(before, ["a.tmp", "notes/c.tmp"]).ignored <= look.ignored | {"a.tmp"}
+    assert "a.tmp" in world.tree.look(before, ["a.tmp"]).ignored
     assert all(map(world.tree.ignored, ("notes/new.tmp", "build/x.md", "notes/d.md", "SOUL.md")))
     assert not world.tree.ignored("notes/e.md")
     world.delete("b.tmp")

@@ -36,7 +36,7 @@ class Walk:
         self.files: dict[str, Stamp] = {}
         self.special: dict[str, Why] = {}
         self.gone: set[str] = set()
-        self.ignored = 0
+        self.ignored: set[str] = set()
         self._known = known
         self._ignoring = ignoring
         self._mounts = mounts
@@ -120,7 +120,7 @@ class Walk:
         seen = self._known.get(path)
         if seen is None:
             if (ignored or ignores(levels, path)) and not layout.is_own(path):
-                self.ignored += 1
+                self.ignored.add(path)
                 return
             why = self._barrier(path)
             if why is not None:
@@ -142,7 +142,7 @@ class Walk:
     def _other(self, path: str, mode: int, levels: Levels, ignored: bool) -> None:
         ignored = ignored or ignores(levels, path)
         if ignored and path not in self._known and path not in self._holding():
-            self.ignored += 1
+            self.ignored.add(path)
             return
         self.special[path] = ("TREE-6", kind_of(mode))
 
@@ -153,7 +153,7 @@ class Walk:
         if not ignored and ignores(levels, f"{path}/"):
             ignored = True
         if ignored and not layout.may_hold_own(path) and path not in self._holding():
-            self.ignored += 1
+            self.ignored.add(path)
             return
         why = self._barrier(path)
         if why is not None:
@@ -336,4 +336,4 @@ def look(
             walk.hinted(root, hints, folds)
     except OSError as error:
         raise translated(error, "the checkout") from error
-    return Look(walk.files, walk.special, frozenset(walk.gone), hints is None, walk.ignored)
+    return Look(walk.files, walk.special, frozenset(walk.gone), hints is None, frozenset(walk.ignored))
