@@ -67,8 +67,15 @@ def words(soul: Soul) -> tuple[str, ...]:
     return (
         f"{_called(soul.body)}: a commit of that name, of {iso(found['made'])}{_host(soul, found)}, was not made here. "
         "Nothing is lost.\n"
-        f"Write another `body` into the configuration of one of them, then `soul-bridge init {soul.agent}` there. If "
-        f"only this machine is left: `soul-bridge init {soul.agent} --take-over`",
+        f"{ways(soul.agent)}",
+    )
+
+
+def ways(agent: str) -> str:
+    """What a person does about it, by which machine is left."""
+    return (
+        f"Write another `body` into the configuration of one of them, then `soul-bridge init {agent}` there. If "
+        f"only this machine is left: `soul-bridge init {agent} --take-over`"
     )
 
 

@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from bridge.app import pause, status
+from bridge.adapters import config
+from bridge.app import namesake, pause, status
 from bridge.commands import wiring
 from bridge.commands.context import Context
 from bridge.core import nextstep
@@ -25,15 +26,26 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     if problem is not None:
         error = {key: problem[key] for key in ("kind", "rule", "message", "advice")}
         context.answer({**answer, "error": error}, words)
-        context.say(f"  next: {problem['advice']}" if problem["advice"] else "  local work is safe")
-        return EXIT_CODES[problem["kind"]]
-    context.answer(answer, words)
+        rule = f" ({problem['rule']})" if problem["rule"] else ""
+        # What was refused stands in the answer, behind what was done all the same.
+        context.say(f"soul-bridge: {answer['outcome']}{rule}; files and commits here are safe")
+        steps = [problem["advice"] or f"`soul-bridge status {settings.agent}` says how it goes on"]
+    else:
+        context.answer(answer, words)
+        steps = _steps(answer, settings)
+    for step in steps:
+        context.say(f"  next: {step}")
+    return EXIT_CODES[problem["kind"]] if problem is not None else 0
+
+
+def _steps(answer: Mapping[str, Any], settings: config.Settings) -> list[str]:
+    """What a person may do next, where nothing failed."""
     steps = nextstep.of_all(answer["held"], settings.agent, settings.body, str(settings.soul))
     if answer["outcome"] == "waiting" and "waiting: " in answer["sentence"]:
         steps.append(f"finish it, or {nextstep.of_git(answer['sentence'], str(settings.soul))}")
-    for step in steps:
-        context.say(f"  next: {step}")
-    return 0
+    if namesake.CALLED in answer["sentence"]:
+        steps.append(namesake.ways(settings.agent))
+    return steps
 
 
 def told(answer: Mapping[str, Any]) -> str:

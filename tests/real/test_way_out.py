@@ -8,6 +8,9 @@ import re
 import shutil
 from pathlib import Path
 
+from bridge.adapters import config
+from bridge.app import namesake
+from bridge.commands import sync
 from tests.app.test_doctor import rows, type_in
 from tests.real.fleet import until
 from tests.real.pair import fleet, host, laptop, server, template
@@ -87,3 +90,36 @@ def test_a_configuration_under_another_name_goes_on_under_the_souls_own(laptop: 
     assert [path.name for path in config.glob("*.yaml")] == ["kaoru.yaml"]
     assert rows(laptop)["identity"]["state"] == "ok"
     assert laptop.run("sync").code == 0
+
+
+def test_a_sync_that_fails_says_what_which_rule_what_is_safe_and_what_to_type(laptop: Body, fleet: Fleet) -> None:
+    """AUTH-5."""
+    laptop.sync()
+    fleet.server.revoke(fleet.repository, laptop.public_line())
+    laptop.write("notes/a.md", "# a\n")
+    done = laptop.run("sync")
+    assert done.code == 4
+    first, second = done.err.splitlines()[:2]
+    assert re.fullmatch(r"soul-bridge: refused \(AUTH-[0-9]\); files and commits here are safe", first), done
+    assert second.lstrip().startswith("next: ") and "soul-bridge key show" in done.err
+
+
+def test_two_machines_under_one_name_are_told_what_to_type(laptop: Body) -> None:
+    """MERGE-9: by `sync` as by `status`."""
+    settings = config.load(config.locate(laptop.env()), laptop.agent)
+    answer = {"held": [], "outcome": "ok", "sentence": f"{namesake.CALLED} laptop."}
+    assert any("--take-over" in step for step in sync._steps(answer, settings))
+
+
+def test_what_waits_and_what_is_held_names_its_next_step(laptop: Body) -> None:
+    """REPO-7, TREE-6, GUARD-2: `sync` and `status` say what `doctor` says."""
+    laptop.sync()
+    (laptop.soul / "notes" / "link").symlink_to("nowhere")
+    laptop.write("memories/MEMORY.md", "")
+    done, told = laptop.run("sync"), laptop.run("status").out
+    for said in (done.err, told):
+        assert "name it in .gitignore" in said and "not meant: `soul-bridge pause" in said, said
+    person(laptop.soul, "checkout", "-q", "-b", "other")
+    done, told = laptop.run("sync"), laptop.run("status").out
+    for said in (done.err, told):
+        assert "symbolic-ref HEAD refs/heads/main" in said, said
