@@ -6,6 +6,7 @@ the facts are written anew by whoever writes them.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from bridge.adapters import control, formats, lock
 from bridge.app import pause
 from bridge.core.errors import SoulError, Transient
 
+ROOM = 64 << 10  # bytes that a pass needs at the least for its memory and its note
 REST = 15  # looks that are let pass before one who could not be helped is looked at again
 
 
@@ -118,3 +120,12 @@ def warning(pid: int, state: Path) -> str:
         f"process {pid} keeps this soul, but its state directory {state} was taken away: it is made again within "
         "seconds, or the log of that process says why it cannot be"
     )
+
+
+def is_full(place: Path) -> bool:
+    """Whether the file system that holds a folder has no room left for a pass or a note."""
+    try:
+        found = os.statvfs(place)
+    except OSError:
+        return False  # what is the matter there, others say
+    return found.f_bavail * found.f_frsize < ROOM or (found.f_files > 0 and found.f_favail == 0)

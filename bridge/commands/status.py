@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from bridge.adapters import config, formats, lock
 from bridge.app import pause, status
 from bridge.commands import statedir
 from bridge.commands.context import Context
-from bridge.core.errors import Unusable
+from bridge.core.errors import Transient, Unusable
 from bridge.core.instants import seconds
 
 
@@ -41,7 +42,18 @@ def look(context: Context, agent: str) -> status.Document:
         pid, running = keeper, True
     elif found is not None and _newer(places.config_file(agent), places.status_file(agent), document):
         document = _compared(context, agent, document, running)
+    document = _full(document, [Path(str(document["soul"])), places.state_dir(agent)])
     return status.current(document, running=running, pid=pid, paused=pause.is_paused(places.state_dir(agent)))
+
+
+def _full(document: status.Document, places: Sequence[Path]) -> status.Document:
+    """The document, with a full disk told: on one, nobody can leave a note of what it was that failed."""
+    full = next((place for place in places if statedir.is_full(place)), None)
+    if full is None or document.get("problem"):
+        return document
+    error = Transient(f"the disk of {full} is full: nothing can be recorded or noted there", kind="disk")
+    told = {"kind": error.kind, "message": error.message, "advice": error.advice, "since": None, "next_try": None}
+    return {**document, "problem": {**told, "times": 1}}
 
 
 def _newer(configured: Path, told: Path, document: status.Document) -> bool:

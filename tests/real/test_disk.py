@@ -113,6 +113,29 @@ def test_a_full_disk_is_waited_for_and_nothing_is_half(
     fleet.agree()
 
 
+@pytest.mark.parametrize("running", [False, True])
+def test_status_tells_of_a_full_disk_though_nobody_could_note_it(
+    fleet: Fleet, laptop: Body, mount: Callable[..., None], tmp_path: Path, running: bool
+) -> None:
+    """The last note there says that all is in sync: it is older than the disk is full."""
+    small = tmp_path / "small"
+    mount(small, "-t", "tmpfs", "-o", "size=3m", "none")
+    body = on_a_small_disk(fleet, laptop, small)
+    body.sync()
+    if running:
+        body.start()
+    filler = fill(small, 0)
+    body.run("sync")
+    told = body.json("status")
+    assert isinstance(told, dict) and told["problem"]["kind"] == "disk", told
+    assert body.run("status").out.startswith(("not in sync", "stopped; not in sync"))
+    filler.unlink()
+    body.sync()
+    told = body.json("status")
+    assert isinstance(told, dict) and told["problem"] is None
+    body.stop()
+
+
 def test_a_daemon_outlives_a_full_disk(
     fleet: Fleet,
     laptop: Body,
