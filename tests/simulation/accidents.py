@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bridge.core import layout
+from bridge.core import layout, plan
 from bridge.core.model import File
 from tests.simulation.agent import comes_back, deed, doubt, free
 from tests.simulation.script import Step
@@ -49,7 +49,8 @@ def blink(world: World, body: SimBody, nested: list[Step], steps: Callable[[Step
     """Everything is gone for less than any guard, and then it is there again: nothing of that may be recorded."""
     tip, files = body.repo.tip(MAIN), body.tree.paths()
     gone_before = body.vanished or body.seen.recall("waits") or any(body.seen.under("").keys() - files.keys())
-    if body.going is not None or tip is None or gone_before:
+    few = len(body.seen.under("").keys() & files.keys()) < plan.FEW_GONE  # so few may go: they are no mass (GUARD-2)
+    if body.going is not None or tip is None or gone_before or few:
         return
     for path, content in files.items():
         body.tree.agent_delete(path)
