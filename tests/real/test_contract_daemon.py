@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -121,6 +122,7 @@ def test_states_are_told_as_they_are(fleet: Fleet) -> None:
     assert document["last_pass"] and document["last_pull"] and document["tip"] == document["remote_tip"] == fleet.tip()
     second = body.run("run", "--json")
     assert second.expect(1)["error"]["kind"] == "busy" and str(body.daemon.pid) in second.out
+    assert not re.search(r"in [0-9]+ s", second.err), "it ends, and does not try again"
     assert body.sync()["outcome"] == "ok"
     assert body.json("init", "kaoru")["state"] == "running"
     assert body.json("pause")["daemon"] is True
