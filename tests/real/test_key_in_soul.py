@@ -105,7 +105,7 @@ def test_a_private_key_under_another_name_in_the_soul_is_held(laptop: Body, flee
 def test_a_key_that_history_has_opens_nothing_until_another_one_takes_its_place(laptop: Body, fleet: Fleet) -> None:
     """CONTENT-2: what was committed by hand stays here until `key rotate` made it worthless."""
     key, inside = laptop.key, laptop.soul / "notes" / "key"
-    secret = key.read_bytes().splitlines()[2]
+    secret, old = key.read_bytes().splitlines()[2], laptop.public_line()
     inside.write_bytes(key.read_bytes())
     person(laptop.soul, "add", "-f", "notes/key")
     person(laptop.soul, "commit", "-q", "-m", "oh no")
@@ -114,3 +114,10 @@ def test_a_key_that_history_has_opens_nothing_until_another_one_takes_its_place(
     assert (done.code, "in history" in done.out, "key rotate" in done.err) == (4, True, True), done
     assert not has(fleet.bare, secret)
     assert "key rotate" in rows(laptop)["key"]["remedy"]
+    laptop.run("key", "rotate", laptop.agent)
+    waiting = laptop.key.with_name(f"{laptop.key.name}.next.pub")
+    fleet.server.authorize(fleet.repository, waiting.read_text().strip())
+    assert laptop.run("key", "rotate", laptop.agent).code == 0
+    fleet.server.revoke(fleet.repository, old)
+    done = laptop.run("sync")
+    assert (done.code, rows(laptop)["key"]["state"]) == (0, "ok"), done
