@@ -87,3 +87,18 @@ def test_another_port_is_part_of_the_name_of_a_host() -> None:
     """AUTH-6"""
     assert address.parse("ssh://git@HOST:2222/k.git").known_host_key_name == "[host]:2222"
     assert address.parse("ssh://git@[::1]:2222/k.git").known_host_key_name == "[::1]:2222"
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("git@127.0.0.1:2922/kaoru.soul.git", "ssh://git@127.0.0.1:2922/kaoru.soul.git"),
+        ("git@my.server:22/me/kaoru.soul.git", "ssh://git@my.server:22/me/kaoru.soul.git"),
+        ("git@my.server:kaoru.soul.git", None),
+        ("git@my.server:99999/kaoru.soul.git", None),
+        ("ssh://git@my.server/2922/kaoru.soul.git", None),
+    ],
+)
+def test_a_port_that_was_written_like_a_folder_is_recognised(text: str, meant: str | None) -> None:
+    """AUTH-1: the form without a port has no place for one."""
+    assert address.with_port(address.parse(text)) == meant

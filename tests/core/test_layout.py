@@ -291,3 +291,12 @@ def test_in_which_directories_they_can_be() -> None:
         assert layout.may_hold_own(directory)
     for directory in ("build", "memories/deep", "journal/laptop/deep", "notebook"):
         assert not layout.may_hold_own(directory)
+
+
+@pytest.mark.parametrize(
+    ("path", "rules"),
+    [(".gitignore", True), ("notes/.gitignore", True), ("notes/x.gitignore", False), (".gitignore/a", False)],
+)
+def test_what_says_which_paths_are_left_out(path: str, rules: bool) -> None:
+    """TREE-4."""
+    assert layout.is_rules(path) is rules

@@ -100,6 +100,18 @@ def test_without_an_answer_nothing_was_ever_published() -> None:
     assert trees({"a": Triple(None, ours, theirs)}, facts).lost == (Lost("a", ours, "ours"),)
 
 
+@pytest.mark.parametrize("path", ["locks/consolidation.json", "locks/mine.md"])
+def test_of_two_tips_that_are_merged_history_holds_both_sides_already(path: str) -> None:
+    """MERGE-10: what is put back is lost only where it was never recorded."""
+    world = World()
+    plain = world.facts({}, {}, {})
+    facts = Facts(plain.read, plain.touched_ours, plain.touched_theirs, plain.kind_ours, plain.kind_theirs, 1000)
+    base, ours = world.file("base\n"), world.file("ours\n")
+    assert trees({path: Triple(base, ours, base)}, facts).lost == ()
+    never = dataclasses.replace(facts, recorded=lambda path, oid: False)
+    assert trees({path: Triple(base, ours, base)}, never).lost == (Lost(path, ours, "ours"),)
+
+
 def test_a_merge_says_what_it_decided_and_why() -> None:
     world = World(identity="1")
     base = world.tree({"agent.json": '{"id": "1"}\n', "n": "x\n", "old": "moved\n", "gone": "x\n"})

@@ -63,3 +63,9 @@ def test_many_paths_of_one_kind_have_one_step() -> None:
 def test_each_work_of_git_is_ended_by_its_own_command(reason: str, words: str) -> None:
     """REPO-7: a lock, a sparse checkout and a conflict are not ended by naming main."""
     assert words in nextstep.of_git(reason, "/s/kaoru.soul")
+
+
+def test_a_reason_that_nobody_knows_a_step_for_has_none() -> None:
+    """Better no step than one that does not lead out."""
+    unknown = held("TREE-99", "something new")
+    assert nextstep.of_held(unknown, *ABOUT) == "" and nextstep.of_all([unknown], *ABOUT) == []

@@ -170,3 +170,32 @@ def test_main_gets_back_what_it_had_of_a_withheld_path(made: ByHand, merge: Trip
 def test_no_name_on_a_remote_begins_a_line_of_its_refusal() -> None:
     """REPO-5: whoever owns a repository names what is in it."""
     assert "\n" not in publish.not_a_soul(["x\nsoul-bridge: done"]).message
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "related", "kind"),
+    [
+        ("a", "a", False, None),  # rewritten: a person decides (REPO-4)
+        ("a", "b", True, "identity"),
+        ("a", "b", False, "identity"),
+        (None, "b", False, None),
+        ("a", None, True, None),  # its identity is damaged, which a merge mends
+        ("a", None, False, "not-a-soul"),
+    ],
+)
+def test_what_took_the_place_of_a_remote_that_was_met(
+    ours: str | None, theirs: str | None, related: bool, kind: str | None
+) -> None:
+    """MERGE-5, REPO-5: nobody can accept another agent, or what is no soul."""
+    found = publish.stranger(ours, theirs, related, ["setup.py", "src"])
+    assert (found.kind if found else None) == kind
+    if kind == "identity" and found:
+        assert "a" in found.message and "b" in found.message
+    if kind == "not-a-soul" and found:
+        assert "setup.py, src" in found.message
+
+
+def test_another_agent_may_need_other_advice_than_the_address() -> None:
+    """MERGE-5."""
+    assert publish.two_agents("a", "b", "do this").advice == "do this"
+    assert "Correct `remote`" in publish.two_agents("a", "b").advice

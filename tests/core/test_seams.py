@@ -85,3 +85,24 @@ def test_an_error_without_advice_of_its_own_has_the_usual_one_of_its_kind() -> N
     }:
         assert "`soul-bridge " in errors.SoulError("no", kind=kind).advice
     assert errors.Transient("no", advice="wait").advice == "wait"
+
+
+def test_an_error_keeps_more_of_a_servers_words_than_it_shows() -> None:
+    error = SoulError("no", kind="rejected")
+    assert error.whole == "no"
+    error.said = "no, and why"
+    assert (error.whole, error.message) == ("no, and why", "no")
+
+
+@pytest.mark.parametrize(
+    ("request_", "shows"),
+    [
+        ({"command": "lease acquire", "agent": "kaoru"}, "soul-bridge lease show --agent kaoru"),
+        ({"command": "unheard of", "agent": None}, "soul-bridge status"),
+    ],
+)
+def test_a_request_of_which_nobody_knows_whether_it_was_done_names_what_shows_it(
+    request_: dict[str, object], shows: str
+) -> None:
+    error = errors.doubtful(request_, "the daemon went away")
+    assert error.kind == "busy" and "may have been done" in error.advice and f"`{shows}`" in error.advice
