@@ -48,7 +48,8 @@ def _was_placed(soul: Soul, path: str, placed: File | None, leftover: Leftover |
         return False
     if entry is None:
         return placed is not None and _stands(soul, path, placed)
-    if leftover is None or leftover.base != entry.file:
+    # One of an earlier exchange may still be there, for somebody has it open.
+    if leftover is None or (leftover.base, leftover.new) != (entry.file, placed.oid if placed is not None else ""):
         return False
     # An exchange leaves another inode under the name.
     return soul.tree.look({path: entry}, [path]).files.get(path) != entry.stamp

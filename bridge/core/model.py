@@ -110,14 +110,15 @@ class Leftover:
     """A file that left its name in an exchange and is still kept (GUARD-4).
 
     path, base: the working path and the seen version it was taken for (None: nothing). raw: the id of the bytes that
-    were expected to come out. changed: its bytes are not those. busy: someone has it open for writing. age: seconds
-    since it last changed.
+    were expected to come out. new: the id of the bytes that took its name, "" where it was removed. changed: its bytes
+    are not those that were expected. busy: someone has it open for writing. age: seconds since it last changed.
     """
 
     id: str
     path: str
     base: File | None
     raw: str
+    new: str
     changed: bool
     busy: bool
     age: float

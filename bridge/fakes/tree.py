@@ -257,7 +257,7 @@ class FakeTree(Files):
         inode = self._out[number]
         age = max(0.0, self._clock.now() - inode.ctime_ns / 1_000_000_000)
         changed = blob_id(inode.content) != note.raw
-        return Leftover(number, note.path, note.base, note.raw, changed, inode.writers > 0, age)
+        return Leftover(number, note.path, note.base, note.raw, note.new, changed, inode.writers > 0, age)
 
 
 def _named(path: str, patterns: list[str]) -> bool:
