@@ -157,7 +157,7 @@ def test_replacing_swaps_in_new_content_and_keeps_what_came_out(world: Any) -> N
     stamp = world.tree.replace(NOTE, seen, b"new", False)
     assert world.content(NOTE) == b"new" and world.tree.look({}, None).files[NOTE] == stamp
     [kept] = world.tree.leftovers()
-    assert (kept.path, kept.base, kept.raw) == (NOTE, seen.file, seen.raw)
+    assert (kept.path, kept.base, kept.raw, kept.new) == (NOTE, seen.file, seen.raw, blob_id(b"new"))
     assert not kept.changed and not kept.busy and world.tree.leftover(kept.id) == b"old"
 
 
@@ -315,7 +315,7 @@ def test_removing_keeps_what_came_out_and_prunes_empty_directories(world: Any) -
     world.tree.remove("notes/deep/er/x.md", seen)
     assert world.directories() == {"notes"} and world.paths() == {"notes/y.md": b"y"}
     [kept] = world.tree.leftovers()
-    assert kept.base == seen.file and not kept.changed and world.tree.leftover(kept.id) == b"x"
+    assert (kept.base, kept.new) == (seen.file, "") and not kept.changed and world.tree.leftover(kept.id) == b"x"
     world.tree.remove("notes/y.md", world.seen("notes/y.md"))
     assert not world.directories()
 
