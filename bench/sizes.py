@@ -37,9 +37,9 @@ class Sizes:
 
 
 FULL = Sizes(
-    "full", samples=20, many=30, pairs=10, rest=90, poll="30s", slow=50, period=60, hot=20, bodies=8, rounds=5,
+    "full", samples=12, many=20, pairs=10, rest=90, poll="30s", slow=50, period=60, hot=20, bodies=8, rounds=4,
     notes=(100, 10_000, 100_000), commits=(1_000, 100_000), changed=(1, 100, 5_000), entries=(10, 10_000, 100_000),
-    souls=(1, 10, 100), watched=60, growth=1_000,
+    souls=(1, 10, 100), watched=45, growth=500,
 )  # fmt: skip
 QUICK = Sizes(
     "quick", samples=6, many=10, pairs=4, rest=70, poll="5s", slow=50, period=60, hot=12, bodies=8, rounds=2,
