@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TextIO
 
 from bridge import cli_parser, mistyped
-from bridge.adapters import config
+from bridge.adapters import config, folders
 from bridge.commands.context import Context, Unwritten
 from bridge.core.errors import SoulError, Unusable
 
@@ -121,8 +121,7 @@ def _bug(error: Exception, context: Context) -> SoulError:
 
 def _noted(path: Path, now: float, text: str) -> bool:
     try:
-        for folder in reversed(path.parents):  # `parents=True` leaves theirs to the umask
-            folder.mkdir(mode=0o700, exist_ok=True)
+        folders.make(path.parent)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with open(os.open(path, flags, 0o600), "a", encoding="utf-8", errors="backslashreplace") as file:
             if os.fstat(file.fileno()).st_size > _LARGEST:

@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from bridge.adapters import folders
 from bridge.core.errors import Refused, Transient
 
 FINGERPRINT = re.compile(r"(?:SHA256:)?[A-Za-z0-9+/]{43}=?")
@@ -155,8 +156,7 @@ class KnownHosts:
     def _locked(self) -> Iterator[None]:
         """Keep other processes from writing the file between reading and replacing it."""
         try:
-            for folder in reversed(self.path.parents):  # `parents=True` leaves those above to the umask
-                folder.mkdir(mode=0o700, exist_ok=True)
+            folders.make(self.path.parent)
             directory = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             raise Transient(f"cannot write {self.path}: {error.strerror}", kind="disk", rule="AUTH-6") from error

@@ -26,6 +26,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_ssh_private_key,
 )
 
+from bridge.adapters import folders
 from bridge.core.errors import Held, Refused, Transient, Unusable
 from bridge.core.model import blob_id
 
@@ -338,8 +339,7 @@ def _examine(path: Path, found: os.stat_result, given: bool) -> None:
 def _make_private_directory(path: Path) -> None:
     """A directory that is there keeps its mode: it may hold more than keys."""
     if not path.is_dir():
-        for folder in (*reversed(path.parents), path):  # `parents=True` leaves theirs to the umask
-            folder.mkdir(mode=0o700, exist_ok=True)
+        folders.make(path)
         path.chmod(0o700)  # a umask may have taken bits away
 
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 from pathlib import Path
 
+from bridge.adapters import folders
 from bridge.core.errors import Transient
 
 _NAME = "paused"
@@ -21,8 +22,7 @@ def pause(state: Path) -> bool:
     if is_paused(state):
         return False
     try:
-        for folder in (*reversed(state.parents), state):  # `parents=True` leaves theirs to the umask
-            folder.mkdir(mode=0o700, exist_ok=True)
+        folders.make(state)
         os.close(os.open(state / _NAME, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
         _sync(state)
     except OSError as error:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from bridge.adapters import control, formats, lock
+from bridge.adapters import control, folders, formats, lock
 from bridge.app import pause
 from bridge.core.errors import SoulError, Transient
 
@@ -96,8 +96,7 @@ class StateDirectory:
 def make(path: Path) -> None:
     """Make a state directory where there is none (0700). Raises Transient(kind="disk")."""
     try:
-        for folder in (*reversed(path.parents), path):  # `parents=True` leaves theirs to the umask
-            folder.mkdir(mode=0o700, exist_ok=True)
+        folders.make(path)
     except OSError as error:
         raise Transient(
             f"{path} cannot be made: {error.strerror}",

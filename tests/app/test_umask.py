@@ -35,12 +35,12 @@ def modes(root: Path) -> dict[str, str]:
 
 @pytest.mark.usefixtures("open_to_all")
 @pytest.mark.parametrize("make", MAKERS)
-def test_folders_and_those_above_them_are_closed_to_others(tmp_path: Path, make: Callable[[Path], object]) -> None:
+def test_folders_are_closed_and_nobody_else_can_rename_them(tmp_path: Path, make: Callable[[Path], object]) -> None:
     make(tmp_path / "one" / "two" / "three")
-    assert modes(tmp_path) == dict.fromkeys(("one", "one/two", "one/two/three"), "0o700")
-    (tmp_path / "one").chmod(0o755)
+    assert modes(tmp_path) == {"one": "0o755", "one/two": "0o755", "one/two/three": "0o700"}
+    (tmp_path / "one").chmod(0o711)
     make(tmp_path / "one" / "other")
-    assert modes(tmp_path)["one"] == "0o755", "what is there already keeps its mode"
+    assert modes(tmp_path)["one"] == "0o711", "what is there already keeps its mode"
 
 
 @pytest.mark.usefixtures("open_to_all")
@@ -56,4 +56,5 @@ def test_a_first_command_leaves_nothing_open(tmp_path: Path) -> None:
     )
     found = modes(tmp_path)
     assert {"home", "home/config", "home/keys", "home/state", "home/state/kaoru"} <= found.keys(), done.stderr
-    assert {name: mode for name, mode in found.items() if not name.startswith("home/souls") and mode != "0o700"} == {}
+    assert {found[f"home/{name}"] for name in ("config", "keys", "state/kaoru")} == {"0o700"}
+    assert {found[name] for name in ("home", "home/state")} == {"0o755"}

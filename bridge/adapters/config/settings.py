@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bridge.adapters import folders
 from bridge.adapters.config.document import Document, read
 from bridge.adapters.config.places import Places
 from bridge.core import identity
@@ -368,8 +369,7 @@ def save(places: Places, settings: Settings) -> Path:
 
     path = places.config_file(settings.agent)
     try:
-        for folder in (*reversed(places.config.parents), places.config):  # `parents=True` leaves theirs to the umask
-            folder.mkdir(mode=0o700, exist_ok=True)
+        folders.make(places.config)
         name = path.with_name(f".{path.name}.{os.getpid()}.new")
         name.unlink(missing_ok=True)
         descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

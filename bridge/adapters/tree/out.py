@@ -201,7 +201,9 @@ class Out:
             os.close(descriptor)
         age = max(0.0, self._clock.now() - stamp.ctime_ns / 1_000_000_000)
         untold = busy is None and age < UNTOLD
-        return Leftover(number, note.path, note.base, note.raw, note.new, known[1] != note.raw, bool(busy) or untold, age)
+        return Leftover(
+            number, note.path, note.base, note.raw, note.new, known[1] != note.raw, bool(busy) or untold, age
+        )
 
 
 def _put(descriptor: int, content: bytes) -> None:
