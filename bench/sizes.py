@@ -43,7 +43,7 @@ FULL = Sizes(
 )  # fmt: skip
 QUICK = Sizes(
     "quick", samples=6, many=10, pairs=4, rest=70, poll="5s", slow=50, period=60, hot=12, bodies=8, rounds=2,
-    notes=(100, 10_000), commits=(1_000,), changed=(1, 100), entries=(10, 10_000, 100_000), souls=(1, 10), watched=20,
+    notes=(100, 10_000), commits=(1_000,), changed=(1, 100), entries=(10, 10_000, 100_000), souls=(1, 10, 100), watched=20,
     growth=200,
 )  # fmt: skip
 SMOKE = Sizes(
