@@ -43,8 +43,8 @@ FULL = Sizes(
 )  # fmt: skip
 QUICK = Sizes(
     "quick", samples=6, many=10, pairs=4, rest=70, poll="5s", slow=50, period=60, hot=12, bodies=8, rounds=2,
-    notes=(100, 10_000), commits=(1_000,), changed=(1, 100), entries=(10, 10_000, 100_000), souls=(1, 10, 100), watched=20,
-    growth=200,
+    notes=(100, 10_000), commits=(1_000,), changed=(1, 100), entries=(10, 10_000, 100_000), souls=(1, 10, 100),
+    watched=20, growth=200,
 )  # fmt: skip
 SMOKE = Sizes(
     "smoke", samples=1, many=1, pairs=1, rest=0, poll="30s", slow=0, period=2, hot=1, bodies=2, rounds=1,
