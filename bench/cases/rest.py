@@ -42,8 +42,8 @@ def run(world: World, results: Results) -> None:
                 results.add(MEMORY, name, world.network.name, "MiB", (), note=str(error))
                 continue
             watched[name] = pair.pids()
-        world.say(f"  all of them at rest for {sizes.rest:g} s, then watched for {sizes.watched:g} s")
-        sleep(sizes.rest)
+        world.say(f"  all of them at rest for {sizes.quiet:g} s, then watched for {sizes.watched:g} s")
+        sleep(sizes.quiet)
         _watch(world, results, {name: _with_children(pids) for name, pids in watched.items()})
 
 
@@ -58,7 +58,7 @@ def _many(world: World, count: int) -> Body:
 
     def join(agent: str) -> None:
         world.server.authorize(body.make_key(agent))
-        world.join(body, repos[agent], agent, {"poll": world.sizes.poll})
+        world.join(body, repos[agent], agent)
 
     join(agents[0])  # the first one pins the host, alone
     with ThreadPoolExecutor(2) as pool:
