@@ -843,6 +843,38 @@ FAULTS = (
     ),
     # --- a consolidation
     Fault(
+        "an old copy of another body's file stays held",
+        "app/observing.py",
+        "    if _stood(soul, path, version):\n        return\n",
+        "",
+        "MERGE-9",
+        PASS,
+    ),
+    Fault(
+        "an exchange that was intended passes for made where an earlier one is still kept",
+        "app/materialise.py",
+        '(leftover.base, leftover.new) != (entry.file, placed.oid if placed is not None else "")',
+        "leftover.base != entry.file",
+        "MERGE-12",
+        SIMULATION,
+    ),
+    Fault(
+        "a person's commit counts as having read what it took out",
+        "app/byhand.py",
+        "if entry is None or untouched:",
+        "if entry is None or entry is not None:",
+        "MERGE-12",
+        PERSON,
+    ),
+    Fault(
+        "where main stood is not known when the memory is lost",
+        "app/repairing.py",
+        "            soul.seen.remember(KNOWN, materialised)\n    ",
+        "            pass\n    ",
+        "REPO-7",
+        SIMULATION,
+    ),
+    Fault(
         "files stay frozen beyond the lease",
         "app/freezing.py",
         "if not living or run.boot != soul.boot or not run.started <= now < run.started + lease.LASTS:",

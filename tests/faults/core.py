@@ -115,6 +115,14 @@ FAULTS = (
         MERGE,
     ),
     Fault(
+        "what is put back below locks/ is kept nowhere",
+        "core/merge.py",
+        'return Outcome(triple.theirs, lost, (Decision(path, "MERGE-10", "ours is put back"),))',
+        'return Outcome(triple.theirs, (), (Decision(path, "MERGE-10", "ours is put back"),))',
+        "MERGE-10",
+        MERGE,
+    ),
+    Fault(
         "the lower version of the specification file stands",
         "core/merge.py",
         "(theirs is None or ours > theirs)",
