@@ -156,8 +156,9 @@ _NOTES = """\
 - *write → remote* is `settle` and one push. Of that push, most is the host's git: it starts two processes and makes
   what came durable. Over the slow line a poll is two round trips (the channel with its command, the question with its
   answer), a push is three.
-- *A → B* adds the wait for B's next poll, 1 to 1.5 s apart while there is life: nothing calls a body over SSH. A
-  service of the host that did would be one more thing to trust.
+- *A → B* adds the wait for B's next poll: 0.4 s after something came from another body, then an eighth of its age, 1 to
+  1.5 s apart for a minute after that. Nothing calls a body over SSH; a service of the host that did would be one more
+  thing to trust.
 - A *first clone* makes each file durable, its bytes and its name, before it counts as seen: two fsyncs for each, where
   `git clone` makes none. It happens once; afterwards a pass costs what changed.
 - The *host's repository* grows by seven objects with each change of a note, plain git's by five: each commit says, too,

@@ -159,7 +159,8 @@ class Daemon:
         asked = outcome.fetched or outcome.pushed or outcome.problem is not None
         fruitless = outcome.ending in (cycle.Ending.TRANSIENT, cycle.Ending.REFUSED)
         if (asked or order.remote) and not (by_hand and fruitless and self._cycle.failures):
-            self._cycle = cycle.step(self._cycle, outcome.ending, now, random.random())  # noqa: S311 - jitter only
+            chance = random.random()  # noqa: S311 - jitter only
+            self._cycle = cycle.step(self._cycle, outcome.ending, now, chance, soul.company)
         if outcome.pushed:
             self._cycle = replace(self._cycle, attempt=max(outcome.took, 0.01))
             self._in_a_row = self._in_a_row + 1 if now - self._pushed_at < cycle.LIVELY else 1

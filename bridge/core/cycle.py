@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 LIVELY = 1.5  # seconds between polls after a change anywhere, at most
 LEAST = 1.0  # and at least, unless a person configures less
 FRESH_CHANGE = 60.0  # so long after it
+CLOSE = 0.4  # seconds between polls in a conversation: right after another body's commit came,
+PART_OF_AGE = 0.125  # and then this part of its age, so that a poll adds an eighth to the time that passed anyway
 EASING = 1.25  # each quiet poll later than that lengthens the next pause by this
 FIRST_RETRY = 2.0
 LONGEST_RETRY = 600.0
@@ -58,8 +60,11 @@ class Cycle:
         return now >= self.next_full
 
 
-def step(cycle: Cycle, ending: Ending, now: float, chance: float) -> Cycle:
-    """The cycle after a pass. `chance`: a random number in [0, 1), so that a fleet does not ask in step."""
+def step(cycle: Cycle, ending: Ending, now: float, chance: float, company: float | None = None) -> Cycle:
+    """The cycle after a pass. `chance`: a random number in [0, 1), so that a fleet does not ask in step.
+
+    company: when another body's commit was last seen, None if never.
+    """
     if ending is Ending.MOVED:
         # Somebody always wins a race, so a flat window is best; it only grows when losing goes on and on.
         window = min(max(4 * cycle.attempt, MOVED_WINDOW[0]), MOVED_WINDOW[1]) * (2 if cycle.losses >= 8 else 1)
@@ -78,6 +83,8 @@ def step(cycle: Cycle, ending: Ending, now: float, chance: float) -> Cycle:
     eased = max(cycle.pause, LIVELY) * EASING if now - changed > FRESH_CHANGE else LIVELY
     pause = min(eased, cycle.poll)
     wait = max(pause * (0.5 + chance / 2), min(LEAST, pause))
+    if company is not None:
+        wait = min(wait, max(CLOSE, (now - company) * PART_OF_AGE) * (0.8 + chance * 0.4))
     return replace(cycle, pause=pause, failures=0, losses=0, next_remote=now + wait, changed=changed)
 
 

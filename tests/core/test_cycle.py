@@ -34,6 +34,25 @@ def test_polls_are_lively_after_a_change_and_ease_to_the_configured_pause() -> N
     assert waits(Ending.CHANGED, 1, 0.0, Cycle(POLL, pause=POLL))[0] == cycle.LEAST
 
 
+def test_who_just_heard_from_another_body_listens_closely_for_some_seconds() -> None:
+    """Under half a second at first, then an eighth of the age of what came: some 20 polls, then lively as ever."""
+    state, now, polls = cycle.step(Cycle(POLL), Ending.CHANGED, NOW, 0.5, NOW), NOW, 0
+    assert 0.3 < state.next_remote - NOW < 0.5
+    while state.next_remote - now < cycle.LEAST:
+        now, polls = state.next_remote, polls + 1
+        state = cycle.step(state, Ending.QUIET, now, 0.5, NOW)
+    assert 15 <= polls <= 20 and 6 <= now - NOW <= 10, (polls, now - NOW)
+    for chance in (0.0, 0.5, 0.999):
+        alike = cycle.step(state, Ending.QUIET, NOW + 15, chance, NOW)
+        assert alike == cycle.step(state, Ending.QUIET, NOW + 15, chance)
+
+
+def test_company_changes_nothing_about_patience() -> None:
+    for ending in (Ending.MOVED, Ending.TRANSIENT, Ending.REFUSED):
+        state = Cycle(POLL, failures=3)
+        assert cycle.step(state, ending, NOW, 0.5, NOW) == cycle.step(state, ending, NOW, 0.5)
+
+
 def test_a_configured_pause_below_the_lively_one_is_kept() -> None:
     assert all(wait <= 0.5 for ending in (Ending.CHANGED, Ending.QUIET) for wait in waits(ending, 5, 0.9, Cycle(0.5)))
 
