@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from bridge.app.soul import KNOWN
 from bridge.core import layout, plan
 from bridge.core.model import File
 from tests.simulation.agent import comes_back, deed, doubt, free
@@ -48,9 +49,10 @@ def come_back(world: World, body: SimBody) -> None:
 def blink(world: World, body: SimBody, nested: list[Step], steps: Callable[[Step], None]) -> None:
     """Everything is gone for less than any guard, and then it is there again: nothing of that may be recorded."""
     tip, files = body.repo.tip(MAIN), body.tree.paths()
+    known = body.seen.recall(KNOWN) or tip  # where main stood, should a person have moved it since
     gone_before = body.vanished or body.seen.recall("waits") or any(body.seen.under("").keys() - files.keys())
     few = len(body.seen.under("").keys() & files.keys()) < plan.FEW_GONE  # so few may go: they are no mass (GUARD-2)
-    if body.going is not None or tip is None or gone_before or few:
+    if body.going is not None or tip is None or known is None or gone_before or few:
         return
     for path, content in files.items():
         body.tree.agent_delete(path)
@@ -65,12 +67,13 @@ def blink(world: World, body: SimBody, nested: list[Step], steps: Callable[[Step
             # Something took its place; what was not recorded before is gone with its file.
             doubt(world, body, path, content)
             world.ledger.last.pop((body.name, path), None)
-    _refuse_deletions(body, tip)
+    _refuse_deletions(body, {one.oid for begun in (tip, known) for one in body.repo.log(begun)})
 
 
-def _refuse_deletions(body: SimBody, since: str) -> None:
-    for one in body.repo.log(body.repo.tip(MAIN) or since, since):
-        if one.body == body.name and len(one.parents) == 1:
+def _refuse_deletions(body: SimBody, before: set[str]) -> None:
+    tip = body.repo.tip(MAIN)
+    for one in body.repo.log(tip) if tip is not None else ():
+        if one.oid not in before and one.body == body.name and len(one.parents) == 1:
             changes = body.repo.diff(body.repo.info(one.parents[0]).tree, one.tree)
             gone = [path for path, (_, after) in changes.items() if after is None]
             if gone:
