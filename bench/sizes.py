@@ -39,7 +39,7 @@ class Sizes:
 
 
 FULL = Sizes(
-    "full", samples=12, many=20, pairs=10, rest=90, poll="30s", slow=50, period=60, hot=20, bodies=8, rounds=4,
+    "full", samples=10, many=20, pairs=10, rest=90, poll="30s", slow=50, period=60, hot=20, bodies=8, rounds=4,
     notes=(100, 10_000, 100_000), commits=(1_000, 100_000), changed=(1, 100, 5_000), entries=(10, 10_000, 100_000),
     souls=(1, 10, 100), quiet=180, watched=45, growth=500,
 )  # fmt: skip

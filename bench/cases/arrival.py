@@ -10,7 +10,7 @@ from bench import peers
 from bench.cases import starve
 from bench.cases.watch import FLOOR, OURS, Arrivals, Watch
 from bench.measure import NotSeen, now, sleep
-from bench.peers.pair import Peer
+from bench.peers.pair import Pair, Peer
 from bench.results import Results
 from bench.world import World
 
@@ -20,7 +20,11 @@ REST_REMOTE, REST_THERE, LATELY = "write → remote, at rest", "A → B, at rest
 
 
 def run(world: World, results: Results) -> None:
-    """Every peer, one note after the other, both machines awake; then beside a file that is rewritten all the time."""
+    """Every peer, one note after the other, both machines awake; then beside a file that is rewritten all the time.
+
+    Those that act by the clock sleep for most of it, and are watched at the same time.
+    """
+    waiting = []
     for peer in peers.chosen(world.sizes.peers):
         if peer.patient and world.network.name != "loopback":
             continue  # what waits for the clock does not notice a slow line
@@ -29,28 +33,40 @@ def run(world: World, results: Results) -> None:
             continue
         world.say(f"  {peer.name}")
         try:
-            _one(peer, world, results)
+            pair = peer.open(world)
         except NotSeen as error:
             results.add(REMOTE, peer.name, world.network.name, "s", (), note=str(error))
-
-
-def _one(peer: Peer, world: World, results: Results) -> None:
-    pair = peer.open(world)
-    try:
-        watch = Watch(pair, world.sizes.longest)
-        watch.ready()
+            continue
         if peer.patient:
-            _side_by_side(watch, world)
+            waiting.append((peer, pair))
         else:
-            for _ in range(world.sizes.samples):
-                sleep(random.uniform(*BUSY))  # noqa: S311 - moments that follow no pattern
-                watch.one()
-        watch.found.rows(results, world, (REMOTE, THERE), peer.name)
-        # The floor's person types one command after the other, and the slow line changes nothing about who starves.
-        if peer.name != FLOOR and world.network.name == "loopback":
-            starve.beside(peer, watch, world, results)
+            _one(peer, pair, world, results)
+    if waiting:
+        with ThreadPoolExecutor(len(waiting)) as pool:
+            list(pool.map(lambda one: _one(*one, world, results), waiting))
+
+
+def _one(peer: Peer, pair: Pair, world: World, results: Results) -> None:
+    try:
+        _watched(peer, Watch(pair, world.sizes.longest), world, results)
+    except NotSeen as error:
+        results.add(REMOTE, peer.name, world.network.name, "s", (), note=str(error))
     finally:
         pair.close()
+
+
+def _watched(peer: Peer, watch: Watch, world: World, results: Results) -> None:
+    watch.ready()
+    if peer.patient:
+        _side_by_side(watch, world)
+    else:
+        for _ in range(world.sizes.samples):
+            sleep(random.uniform(*BUSY))  # noqa: S311 - moments that follow no pattern
+            watch.one()
+    watch.found.rows(results, world, (REMOTE, THERE), peer.name)
+    # The floor's person types one command after the other, and the slow line changes nothing about who starves.
+    if peer.name != FLOOR and world.network.name == "loopback":
+        starve.beside(peer, watch, world, results)
 
 
 def _side_by_side(watch: Watch, world: World) -> None:
