@@ -218,7 +218,7 @@ def _place(soul: Soul, progress: Progress, path: str, file: File | None) -> bool
     """Bring one path to disk and remember it; False when it has to be tried again by a later pass."""
     before, began = soul.seen.get(path), soul.clock.boottime()
     try:
-        after = _exchange(soul, path, None if path in progress.back else before, file)
+        after = _exchange(soul, path, None if path in progress.back else before, file, began)
     except Moved:
         progress.again.add(path)
         progress.due(soul.clock.boottime() + min(soul.limits.settle, 0.2))
@@ -237,7 +237,7 @@ def _place(soul: Soul, progress: Progress, path: str, file: File | None) -> bool
     return True
 
 
-def _exchange(soul: Soul, path: str, before: SeenEntry | None, file: File | None) -> SeenEntry | None:
+def _exchange(soul: Soul, path: str, before: SeenEntry | None, file: File | None, began: float) -> SeenEntry | None:
     """Change the working file; the entry it has then."""
     if file is None:
         if before is not None and soul.tree.ignored(path):
@@ -251,5 +251,10 @@ def _exchange(soul: Soul, path: str, before: SeenEntry | None, file: File | None
     if before is None:
         stamp = soul.tree.create(path, content, executable)
     else:
-        stamp = soul.tree.replace(path, before, content, executable)
+        soul.replacing(path, began)
+        try:
+            stamp = soul.tree.replace(path, before, content, executable)
+        except BaseException:
+            soul.replacing(path, None)
+            raise
     return SeenEntry(file, file.oid, stamp, plan.racy(stamp, soul.clock.now()))

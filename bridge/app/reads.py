@@ -1,7 +1,10 @@
 """Who read a file since we wrote it (MERGE-12, the watcher's part): closes after reads, our own not counted.
 
-The kernel says that a file was closed after reading, not by whom. So every read of ours is announced before it
-happens, and pays for one close that the watcher sees soon after.
+The kernel says that a file was closed after reading, not by whom. So every read of ours is announced before its
+close, and pays for one close that the watcher sees soon after.
+
+Nor does it say when. What the watcher hears comes late, but in order: a close that it hears before our exchange of that
+file was of the version before, even if it was heard, or happened, after we had set about the exchange.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from bridge.core.ports import Clock
 
 MOST = 10_000  # paths that are remembered; of those that were read longest ago, nobody can tell from then on
 SOON = 2.0  # seconds within which the watcher tells of a read of ours; later it was lost, and pays for nothing
+LATE = 30.0  # seconds within which it tells of an exchange; later it never saw it
 
 
 class Reads:
@@ -24,6 +28,7 @@ class Reads:
         self._ours: dict[str, list[float]] = {}
         self._full = MOST
         self._others: dict[str, float] = {}
+        self._exchanges: dict[str, list[float]] = {}
         self._blind = True
         self._lock = threading.Lock()
 
@@ -35,7 +40,7 @@ class Reads:
             self._blind = not sees
 
     def ours(self, path: str) -> None:
-        """We are about to open this file for reading."""
+        """We are reading this file, and have not closed it yet."""
         with self._lock:
             now = self._clock.boottime()
             waiting = [at for at in self._ours.get(path, ()) if now - at < SOON]
@@ -44,17 +49,42 @@ class Reads:
                 self._ours = {known: at for known, at in self._ours.items() if now - at[-1] < SOON}
                 self._full = max(MOST, 2 * len(self._ours))  # a first look at many files is one sweep more, not many
 
+    def replacing(self, path: str, began: float | None) -> None:
+        """An exchange of this file begins, at this boottime. None: the last one that began did not take place."""
+        with self._lock:
+            if began is not None:
+                self._exchanges[path] = [*self._unheard(path), began]
+                if len(self._exchanges) > MOST:
+                    self._exchanges = {known: late for known in self._exchanges if (late := self._unheard(known))}
+            elif waiting := self._exchanges.pop(path, [])[:-1]:
+                self._exchanges[path] = waiting
+
+    def left(self, path: str) -> None:
+        """The watcher saw that this file gave up its name, as it does in an exchange."""
+        with self._lock:
+            self._ours.pop(path, None)  # whatever we closed before that was told before that
+            if waiting := self._exchanges.pop(path, [])[1:]:
+                self._exchanges[path] = waiting
+
     def closed(self, path: str) -> None:
         """The watcher saw this file closed after a read."""
         with self._lock:
             now = self._clock.boottime()
             waiting = [at for at in self._ours.pop(path, ()) if now - at < SOON]
             if not waiting:
-                self._others[path] = now
+                self._others[path] = max(self._others.get(path, -1.0), self._before_exchange(path, now))
                 if len(self._others) > MOST:
                     self._forget()
             elif waiting[1:]:
                 self._ours[path] = waiting[1:]
+
+    def _before_exchange(self, path: str, now: float) -> float:
+        waiting = self._unheard(path)
+        return math.nextafter(waiting[0], -math.inf) if waiting else now
+
+    def _unheard(self, path: str) -> list[float]:
+        now = self._clock.boottime()
+        return [began for began in self._exchanges.get(path, ()) if now - began < LATE]
 
     def _forget(self) -> None:
         """Let go of half, as years of files with names of their own want: before the last of them we knew nothing."""

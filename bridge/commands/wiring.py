@@ -105,10 +105,9 @@ def open_soul(
     settings: config.Settings, context: Context, lock: Lock, *, create: bool = False, offline: bool = False
 ) -> Opened:
     """The soul, its adapters open. `create`: make the git directory where there is none (`init`). `offline`: the remote
-    is not to be asked, not even about a checkout of which nothing else tells whose it is.
+    is not to be asked, not even about a checkout of which nothing else tells whose it is. The caller holds `lock`.
 
-    The caller holds `lock`. Raises Refused when there is no usable checkout. A damaged git directory beside soul
-    files is replaced by a fresh one (REPO-7).
+    Raises Refused when there is no usable checkout. A damaged git directory beside soul files is replaced (REPO-7).
     """
     if threading.current_thread() is threading.main_thread():  # nobody else may; `run` does it for all its threads
         prepare_process()
@@ -134,6 +133,7 @@ def open_soul(
         version=__version__,
         born=born,
         was_read=reads.since,
+        replacing=reads.replacing,
         boot=boot(),
         key=partial(keys.fingerprint, settings.key),
     )

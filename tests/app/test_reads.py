@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bridge.app.reads import MOST, SOON, Reads
+from bridge.app.reads import LATE, MOST, SOON, Reads
 from bridge.fakes.clock import FakeClock
 
 MEMORY = "memories/MEMORY.md"
@@ -75,3 +75,64 @@ def test_what_is_remembered_has_a_limit_and_what_was_forgotten_counts_as_read() 
     reads.closed(MEMORY)
     later = clock.boottime()
     assert reads.since(MEMORY, later) and not reads.since("notes/0.md", later), "what comes is told as ever"
+
+
+def test_what_was_closed_before_an_exchange_was_heard_of_is_a_read_of_the_version_before() -> None:
+    """MERGE-12: the watcher hears late, but in order."""
+    reads, clock = seeing()
+    began = clock.boottime()
+    reads.replacing(MEMORY, began)
+    clock.advance(1)
+    reads.closed(MEMORY)
+    reads.left(MEMORY)
+    assert not reads.since(MEMORY, began)
+    assert reads.since(MEMORY, began - 1), "of what was there before it was a read"
+    reads.closed(MEMORY)
+    assert reads.since(MEMORY, began)
+
+
+def test_of_two_exchanges_each_has_its_own_readers() -> None:
+    reads, clock = seeing()
+    first = clock.boottime()
+    reads.replacing(MEMORY, first)
+    clock.advance(1)
+    second = clock.boottime()
+    reads.replacing(MEMORY, second)
+    reads.closed(MEMORY)
+    assert not reads.since(MEMORY, first)
+    reads.left(MEMORY)
+    reads.closed(MEMORY)
+    assert reads.since(MEMORY, first) and not reads.since(MEMORY, second)
+    reads.left(MEMORY)
+    reads.closed(MEMORY)
+    assert reads.since(MEMORY, second)
+
+
+def test_an_exchange_that_did_not_take_place_is_forgotten() -> None:
+    reads, clock = seeing()
+    reads.replacing(MEMORY, clock.boottime())
+    reads.replacing(MEMORY, None)
+    reads.replacing(MEMORY, None)
+    reads.closed(MEMORY)
+    assert reads.since(MEMORY, clock.boottime())
+
+
+def test_an_exchange_that_the_watcher_never_saw_hides_nothing_for_long() -> None:
+    reads, clock = seeing()
+    for number in range(3 * MOST):
+        clock.advance(0.1)
+        reads.replacing(f"memories/{number}.md", clock.boottime())
+    assert len(reads._exchanges) <= MOST
+    reads.replacing(MEMORY, clock.boottime())
+    clock.advance(LATE + 1)
+    reads.closed(MEMORY)
+    assert reads.since(MEMORY, clock.boottime())
+
+
+def test_what_left_its_name_takes_what_we_owed_for_it_along() -> None:
+    """Closes of ours that the kernel told as one pay for no read of the next version."""
+    reads, clock = seeing()
+    reads.ours(MEMORY)
+    reads.left(MEMORY)
+    reads.closed(MEMORY)
+    assert reads.since(MEMORY, clock.boottime())

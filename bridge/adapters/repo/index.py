@@ -171,13 +171,13 @@ class Index:
 
     def _look(self, path: str, file: File) -> bytes:
         """The forty bytes of stat data of a working file whose content is `file`, else zeros: git then compares."""
-        self._reads(path)
         try:
             handle = os.open(
                 self._git_dir.parent / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
             )
         except (OSError, ValueError):
             return _UNKNOWN_STAT
+        self._reads(path)
         before = os.fstat(handle)
         if not stat.S_ISREG(before.st_mode) or before.st_size > _LARGEST:
             os.close(handle)

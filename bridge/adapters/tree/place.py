@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import re
 import stat
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from bridge.adapters.tree.exchange import sync_directory, translated
 from bridge.core import layout
-from bridge.core.errors import Held
+from bridge.core.errors import Held, Moved
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -171,3 +172,27 @@ def mounts_below(root: Path) -> frozenset[str]:
         if place.startswith(top):
             found.add(os.fsdecode(place[len(top) :]))
     return frozenset(found)
+
+
+@contextlib.contextmanager
+def flocked(way: Place, path: str) -> Iterator[None]:
+    """Hold the flock of `<file>.lock` where an agent keeps one; raises Moved when it is taken. Never waits."""
+    descriptor = -1
+    with contextlib.suppress(OSError):  # no lock file, or none that we may open
+        descriptor = os.open(f"{way.name}.lock", FILE, dir_fd=way.directory)
+    try:
+        if descriptor >= 0:
+            _take(descriptor, path)
+        yield
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _take(descriptor: int, path: str) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise Moved(f"{path}.lock is taken") from error
+    except OSError:
+        return  # a file system without flock: then the agent has none either

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import stat
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -133,7 +132,6 @@ class Tree:
     def read(self, path: str, limit: int) -> Reading:
         """See the port."""
         with place.way(self._root, path) as way:
-            self._reads(path)
             try:
                 descriptor = os.open(way.name, FILE, dir_fd=way.directory)
             except PermissionError as error:
@@ -142,6 +140,7 @@ class Tree:
                 refuse_shortage(error, path)
                 raise Moved(f"{path} is gone or no regular file") from error
             try:
+                self._reads(path)
                 return self._reading(way, path, descriptor, limit)
             except OSError as error:
                 raise Held(f"{path} cannot be read: {os.strerror(error.errno or 0)}", rule="TREE-6") from error
@@ -199,7 +198,7 @@ class Tree:
             number = self._out.number(out)
             try:
                 self._free(way, path, folds)
-                with _flocked(way, path):
+                with place.flocked(way, path):
                     made = self._out.write(out, number, content, 0o777 if executable else 0o666)
                     try:
                         exchange.dress_for(made, way.directory, executable)
@@ -313,12 +312,14 @@ class Tree:
     @contextlib.contextmanager
     def _present(self, way: Place, path: str, seen: SeenEntry) -> Iterator[int]:
         """The present file, open for reading, as it was last seen, with its `.lock` taken where there is one."""
-        with _flocked(way, path):
-            self._reads(path)
+        with place.flocked(way, path):
             present = os.open(way.name, FILE, dir_fd=way.directory)
             try:
                 self._expect(way, path, seen, present)
                 yield present
+            except BaseException:
+                self._reads(path)  # it stays where it was, and a watcher sees that we close it
+                raise
             finally:
                 os.close(present)
 
@@ -367,30 +368,6 @@ def _after(before: os.stat_result, now: os.stat_result) -> Stamp:
     return Stamp(
         before.st_size, before.st_mtime_ns, now.st_ctime_ns, before.st_ino, bool(before.st_mode & stat.S_IXUSR)
     )
-
-
-@contextlib.contextmanager
-def _flocked(way: Place, path: str) -> Iterator[None]:
-    """Hold the flock of `<file>.lock` where an agent keeps one; raises Moved when it is taken. Never waits."""
-    descriptor = -1
-    with contextlib.suppress(OSError):  # no lock file, or none that we may open
-        descriptor = os.open(f"{way.name}.lock", FILE, dir_fd=way.directory)
-    try:
-        if descriptor >= 0:
-            _take(descriptor, path)
-        yield
-    finally:
-        if descriptor >= 0:
-            os.close(descriptor)
-
-
-def _take(descriptor: int, path: str) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise Moved(f"{path}.lock is taken") from error
-    except OSError:
-        return  # a file system without flock: then the agent has none either
 
 
 def _size(path: Path) -> int:

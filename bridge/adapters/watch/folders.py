@@ -57,10 +57,10 @@ class Folders:
     `trouble`: why some of them cannot be watched, as an error. Raises OSError when no inotify instance is to be had.
     """
 
-    def __init__(self, root: Path, on_hint: OnHint, on_read: OnRead | None) -> None:
+    def __init__(self, root: Path, on_hint: OnHint, on_read: OnRead | None, on_left: OnRead | None = None) -> None:
         self.trouble: OSError | None = None
         self._root = os.path.abspath(root)
-        self._on_hint, self._on_read = on_hint, on_read
+        self._on_hint, self._on_read, self._on_left = on_hint, on_read, on_left
         self._mask = _CHANGES | (Inotify.IN_CLOSE_NOWRITE if on_read else 0)
         self._top = _Folder("", None)
         self._inode: tuple[int, int] | None = None
@@ -115,10 +115,12 @@ class Folders:
             if mask & _NAMES:
                 self._folder_changed(folder.path(text))
         elif mask & Inotify.IN_CLOSE_NOWRITE:
-            self._tell(folder.path(text), read=True)
+            self._tell(folder.path(text), self._on_read)
         elif folder.path(text) != ".git":
+            if mask & Inotify.IN_MOVED_FROM:
+                self._tell(folder.path(text), self._on_left)
             # Other patterns: what is beside them may count from now on.
-            self._tell((folder.path() or None) if text == ".gitignore" else folder.path(text))
+            self._hint((folder.path() or None) if text == ".gitignore" else folder.path(text))
 
     def overflowed(self) -> None:
         """Events were lost: all may be different."""
@@ -127,22 +129,23 @@ class Folders:
     def failed(self) -> None:
         """A bug: everything is looked at, and whoever asks `sound` begins anew."""
         self._failed = True
-        self._tell(None)
+        self._hint(None)
 
     def _folder_changed(self, path: str) -> None:
         if path == ".git":
-            self._tell(None)  # it went or came: everything may be different
+            self._hint(None)  # it went or came: everything may be different
         else:
             self._note(path)
 
-    def _tell(self, path: str | None, read: bool = False) -> None:
+    def _hint(self, path: str | None) -> None:
         with self._telling:
-            if self._closed:
-                return
-            if not read:
+            if not self._closed:
                 self._on_hint(path)
-            elif self._on_read is not None and path:
-                self._on_read(path)
+
+    def _tell(self, path: str, ear: OnRead | None) -> None:
+        with self._telling:
+            if not self._closed and ear is not None and path:
+                ear(path)
 
     def _note(self, path: str) -> None:
         """Have a folder watched as it is now, and hinted at."""
@@ -165,7 +168,7 @@ class Folders:
             except Exception:  # noqa: BLE001 - told as `failed`, as a bug on the reader's thread is
                 traceback.print_exc()
                 self._failed = True
-            self._tell(path or None)
+            self._hint(path or None)
 
     def _refresh(self, path: str) -> None:
         """Watch a folder, and all below it, as they are now."""
