@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 
 from bridge.app.soul import Soul
 from bridge.core import entries, layout
 from bridge.core.errors import Held
 from bridge.core.model import File, Lost, SeenEntry
 
-MOST = 64  # writes into one file that are remembered
+MOST = 64  # writes into one file that are remembered one by one; older ones are remembered together
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,21 @@ def remember(
         return
     boot = soul.boot if boot is None else boot
     writes = [*_writes(soul, path), _Write(soul.clock.now(), began, before.file.oid, after.oid, boot)]
-    plain = [list(astuple(write)) for write in writes[-MOST:]]
-    soul.seen.remember(_name(path), plain)
+    while len(writes) > MOST:
+        writes = _folded(soul, path, writes)
+    soul.seen.remember(_name(path), [list(astuple(write)) for write in writes])
+
+
+def _folded(soul: Soul, path: str, writes: list[_Write]) -> list[_Write]:
+    """The writes with the two oldest that are alike remembered as one: read both or neither, so that an agent with a
+    copy from before them takes nothing out, however often we wrote since."""
+    at = 0 if _was_read(soul, path, writes[0]) == _was_read(soul, path, writes[1]) else 1
+    return [*writes[:at], replace(writes[at + 1], before=writes[at].before), *writes[at + 2 :]]
+
+
+def _was_read(soul: Soul, path: str, write: _Write) -> bool:
+    """Whether the agent may have read what was written. Of another start of the machine nobody can tell."""
+    return write.boot != soul.boot or soul.was_read(path, write.boottime)
 
 
 def base_of(soul: Soul, path: str, seen_file: File | None, version: File | None, came_out: bool = False) -> File | None:
@@ -55,8 +68,7 @@ def base_of(soul: Soul, path: str, seen_file: File | None, version: File | None,
     if came_out:
         into = [number for number, write in enumerate(writes) if write.after == seen_file.oid]
         writes = writes[: into[-1] + 1] if into else []
-    # Of what was written before the machine started anew nobody can tell who read it.
-    read = [write for write in writes if write.boot != soul.boot or soul.was_read(path, write.boottime)]
+    read = [write for write in writes if _was_read(soul, path, write)]
     writes = [write for write in writes if write not in read]
     if not writes:
         return seen_file

@@ -52,35 +52,46 @@ class Reads:
     def replacing(self, path: str, began: float | None) -> None:
         """An exchange of this file begins, at this boottime. None: the last one that began did not take place."""
         with self._lock:
-            if began is not None:
-                self._exchanges[path] = [*self._unheard(path), began]
-                if len(self._exchanges) > MOST:
-                    self._exchanges = {known: late for known in self._exchanges if (late := self._unheard(known))}
-            elif waiting := self._exchanges.pop(path, [])[:-1]:
-                self._exchanges[path] = waiting
+            if began is None:
+                self._keep(self._exchanges, path, self._exchanges.get(path, [])[:-1])
+                return
+            self._exchanges[path] = [*self._unheard(path), began]
+            if len(self._exchanges) > MOST:
+                self._exchanges = {known: late for known in self._exchanges if (late := self._unheard(known))}
 
     def left(self, path: str) -> None:
         """The watcher saw that this file gave up its name, as it does in an exchange."""
         with self._lock:
-            self._ours.pop(path, None)  # whatever we closed before that was told before that
-            if waiting := self._exchanges.pop(path, [])[1:]:
-                self._exchanges[path] = waiting
+            waiting = self._exchanges.pop(path, [])
+            if waiting:
+                # What we closed before that was told before that: the kernel told two closes as one.
+                _, later = self._owed(path, waiting[0])
+                self._keep(self._ours, path, later)
+            self._keep(self._exchanges, path, waiting[1:])
 
     def closed(self, path: str) -> None:
         """The watcher saw this file closed after a read."""
         with self._lock:
-            now = self._clock.boottime()
-            waiting = [at for at in self._ours.pop(path, ()) if now - at < SOON]
-            if not waiting:
-                self._others[path] = max(self._others.get(path, -1.0), self._before_exchange(path, now))
+            exchanges = self._unheard(path)
+            first = exchanges[0] if exchanges else math.inf
+            before, later = self._owed(path, first)
+            self._keep(self._ours, path, before[1:] + later)
+            if not before:
+                when = math.nextafter(first, -math.inf) if exchanges else self._clock.boottime()
+                self._others[path] = max(self._others.get(path, -1.0), when)
                 if len(self._others) > MOST:
                     self._forget()
-            elif waiting[1:]:
-                self._ours[path] = waiting[1:]
 
-    def _before_exchange(self, path: str, now: float) -> float:
-        waiting = self._unheard(path)
-        return math.nextafter(waiting[0], -math.inf) if waiting else now
+    def _owed(self, path: str, exchange: float) -> tuple[list[float], list[float]]:
+        """When we read the file without having heard of its close: before an exchange, and since."""
+        now = self._clock.boottime()
+        waiting = [at for at in self._ours.get(path, ()) if now - at < SOON]
+        return [at for at in waiting if at < exchange], [at for at in waiting if at >= exchange]
+
+    def _keep(self, times: dict[str, list[float]], path: str, kept: list[float]) -> None:
+        times.pop(path, None)
+        if kept:
+            times[path] = kept
 
     def _unheard(self, path: str) -> list[float]:
         now = self._clock.boottime()

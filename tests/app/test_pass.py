@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from bridge.app import conflicts
+from bridge.app import arrivals, conflicts
 from bridge.app.repairing import begin_again
 from bridge.core import identity, layout
 from bridge.core.errors import Transient
@@ -676,6 +676,34 @@ def test_a_writer_that_never_read_our_write_deletes_nothing_of_it() -> None:
     one.write(MEMORY, "old\n§\nmine\n")
     world.settle()
     assert set((one.text(MEMORY) or "").strip().split("\n§\n")) == {"old", "new from the phone", "mine"}
+
+
+@pytest.mark.parametrize("reads", range(14))
+def test_however_often_we_wrote_a_copy_from_before_takes_nothing_out(
+    reads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MERGE-12: what came into a file is remembered for a day, also when that was more often than we count one by one.
+
+    reads: so many of the first arrivals were read before the agent made its copy. Nobody counts beyond four here.
+    """
+    monkeypatch.setattr(arrivals, "MOST", 4)
+    world, (one, two) = joined("laptop", "phone")
+    came, read_at = [f"old {number}" for number in range(20)], -1.0
+    one.write(MEMORY, "\n§\n".join(came) + "\n")
+    world.settle()
+    one.soul.was_read = lambda path, since: read_at >= since
+    for number in range(14):
+        if number == reads:
+            read_at, copy = one.soul.clock.boottime(), list(came)
+        came.append(f"from the phone {number}")
+        two.write(MEMORY, "\n§\n".join(came) + "\n")
+        world.settle()
+    dropped = copy.pop()
+    one.write(MEMORY, "\n§\n".join([*copy, "mine"]) + "\n")
+    world.settle()
+    found = (one.text(MEMORY) or "").strip().split("\n§\n")
+    assert set(found) == {*came, "mine"} - {dropped}, "and what it had read, it may take out"
+    assert one.text(MEMORY) == two.text(MEMORY)
 
 
 def test_what_the_agent_wrote_after_an_unread_arrival_it_can_delete_again() -> None:

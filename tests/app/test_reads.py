@@ -133,6 +133,31 @@ def test_what_left_its_name_takes_what_we_owed_for_it_along() -> None:
     """Closes of ours that the kernel told as one pay for no read of the next version."""
     reads, clock = seeing()
     reads.ours(MEMORY)
+    clock.advance(0.1)
+    reads.replacing(MEMORY, clock.boottime())
     reads.left(MEMORY)
     reads.closed(MEMORY)
     assert reads.since(MEMORY, clock.boottime())
+
+
+def test_our_look_at_what_we_just_laid_pays_for_its_own_close_only() -> None:
+    """It may be announced before the watcher has heard of the exchange, and of the agent's read before it."""
+    reads, clock = seeing()
+    began = clock.boottime()
+    reads.replacing(MEMORY, began)
+    clock.advance(0.001)
+    reads.ours(MEMORY)
+    reads.closed(MEMORY)
+    reads.left(MEMORY)
+    reads.closed(MEMORY)
+    assert not reads.since(MEMORY, began)
+    reads.closed(MEMORY)
+    assert reads.since(MEMORY, began)
+
+
+def test_a_file_that_an_agent_moves_away_changes_nothing_about_our_reads() -> None:
+    reads, clock = seeing()
+    reads.ours(MEMORY)
+    reads.left(MEMORY)
+    reads.closed(MEMORY)
+    assert not reads.since(MEMORY, clock.boottime())
