@@ -251,10 +251,6 @@ def _exchange(soul: Soul, path: str, before: SeenEntry | None, file: File | None
     if before is None:
         stamp = soul.tree.create(path, content, executable)
     else:
-        soul.replacing(path, began)
-        try:
+        with soul.replacing(path, began):
             stamp = soul.tree.replace(path, before, content, executable)
-        except BaseException:
-            soul.replacing(path, None)
-            raise
     return SeenEntry(file, file.oid, stamp, plan.racy(stamp, soul.clock.now()))

@@ -9,14 +9,28 @@ file was of the version before, even if it was heard, or happened, after we had 
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeVar
 
 from bridge.core.ports import Clock
+
+_T = TypeVar("_T")
 
 MOST = 10_000  # paths that are remembered; of those that were read longest ago, nobody can tell from then on
 SOON = 2.0  # seconds within which the watcher tells of a read of ours; later it was lost, and pays for nothing
 LATE = 30.0  # seconds within which it tells of an exchange; later it never saw it
+
+
+@dataclass(eq=False, slots=True)
+class _Exchange:
+    """When it began and when it was done, boottimes; the watcher has not told of it yet."""
+
+    began: float
+    done: float = math.inf
 
 
 class Reads:
@@ -28,7 +42,7 @@ class Reads:
         self._ours: dict[str, list[float]] = {}
         self._full = MOST
         self._others: dict[str, float] = {}
-        self._exchanges: dict[str, list[float]] = {}
+        self._exchanges: dict[str, list[_Exchange]] = {}
         self._blind = True
         self._lock = threading.Lock()
 
@@ -49,53 +63,54 @@ class Reads:
                 self._ours = {known: at for known, at in self._ours.items() if now - at[-1] < SOON}
                 self._full = max(MOST, 2 * len(self._ours))  # a first look at many files is one sweep more, not many
 
-    def replacing(self, path: str, began: float | None) -> None:
-        """An exchange of this file begins, at this boottime. None: the last one that began did not take place."""
+    @contextlib.contextmanager
+    def replacing(self, path: str, began: float) -> Iterator[None]:
+        """Around an exchange of this file that began at this boottime; an error says that it did not take place."""
+        exchange = _Exchange(began)
         with self._lock:
-            if began is None:
-                self._keep(self._exchanges, path, self._exchanges.get(path, [])[:-1])
-                return
-            self._exchanges[path] = [*self._unheard(path), began]
+            self._exchanges[path] = [*self._unheard(path), exchange]
             if len(self._exchanges) > MOST:
                 self._exchanges = {known: late for known in self._exchanges if (late := self._unheard(known))}
+        try:
+            yield
+        except BaseException:
+            with self._lock:
+                _keep(self._exchanges, path, [one for one in self._exchanges.get(path, ()) if one is not exchange])
+            raise
+        with self._lock:
+            exchange.done = self._clock.boottime()
 
     def left(self, path: str) -> None:
         """The watcher saw that this file gave up its name, as it does in an exchange."""
         with self._lock:
-            waiting = self._exchanges.pop(path, [])
-            if waiting:
+            exchanges = self._exchanges.get(path, [])
+            if exchanges:
                 # What we closed before that was told before that: the kernel told two closes as one.
-                _, later = self._owed(path, waiting[0])
-                self._keep(self._ours, path, later)
-            self._keep(self._exchanges, path, waiting[1:])
+                _, later = self._owed(path, exchanges[0].done)
+                _keep(self._ours, path, later)
+                _keep(self._exchanges, path, exchanges[1:])
 
     def closed(self, path: str) -> None:
         """The watcher saw this file closed after a read."""
         with self._lock:
             exchanges = self._unheard(path)
-            first = exchanges[0] if exchanges else math.inf
-            before, later = self._owed(path, first)
-            self._keep(self._ours, path, before[1:] + later)
+            before, later = self._owed(path, exchanges[0].done if exchanges else math.inf)
+            _keep(self._ours, path, before[1:] + later)
             if not before:
-                when = math.nextafter(first, -math.inf) if exchanges else self._clock.boottime()
+                when = math.nextafter(exchanges[0].began, -math.inf) if exchanges else self._clock.boottime()
                 self._others[path] = max(self._others.get(path, -1.0), when)
                 if len(self._others) > MOST:
                     self._forget()
 
-    def _owed(self, path: str, exchange: float) -> tuple[list[float], list[float]]:
-        """When we read the file without having heard of its close: before an exchange, and since."""
+    def _owed(self, path: str, done: float) -> tuple[list[float], list[float]]:
+        """When we read the file without having heard of its close: before an exchange was done, and since."""
         now = self._clock.boottime()
         waiting = [at for at in self._ours.get(path, ()) if now - at < SOON]
-        return [at for at in waiting if at < exchange], [at for at in waiting if at >= exchange]
+        return [at for at in waiting if at < done], [at for at in waiting if at >= done]
 
-    def _keep(self, times: dict[str, list[float]], path: str, kept: list[float]) -> None:
-        times.pop(path, None)
-        if kept:
-            times[path] = kept
-
-    def _unheard(self, path: str) -> list[float]:
+    def _unheard(self, path: str) -> list[_Exchange]:
         now = self._clock.boottime()
-        return [began for began in self._exchanges.get(path, ()) if now - began < LATE]
+        return [one for one in self._exchanges.get(path, ()) if now - one.began < LATE]
 
     def _forget(self) -> None:
         """Let go of half, as years of files with names of their own want: before the last of them we knew nothing."""
@@ -109,3 +124,9 @@ class Reads:
             if self._blind or boottime < self._began:
                 return True
             return self._others.get(path, -1.0) >= boottime
+
+
+def _keep(known: dict[str, list[_T]], path: str, kept: list[_T]) -> None:
+    known.pop(path, None)
+    if kept:
+        known[path] = kept

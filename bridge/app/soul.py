@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from bridge.core import bodies, commits, identity, layout, newest
@@ -31,8 +32,9 @@ def _always(path: str, since: float) -> bool:
     return True
 
 
-def _unheard(path: str, since: float | None) -> None:
+def _unheard(path: str, began: float) -> AbstractContextManager[None]:
     """Nobody watches who reads."""
+    return nullcontext()
 
 
 def _unknown() -> str | None:
@@ -59,8 +61,8 @@ class Soul:
     frozen: directories that are not materialised, because a consolidation reads them (MERGE-12). lost: another lease
     than that consolidation's was read. born: since when this memory is where it is, epoch seconds; before that, it
     may have been another copy's. was_read: whether the agent closed a file after reading it since a boottime;
-    true where nobody can tell (MERGE-12). replacing: hears since which boottime a file is about to change under its
-    readers, None: that it did not. boot: which start of the machine this is; what was remembered with a boottime of
+    true where nobody can tell (MERGE-12). replacing: around an exchange of a file that began at a boottime,
+    for who tells its readers apart. boot: which start of the machine this is; what was remembered with a boottime of
     another one is of an unknown age. key: the fingerprint of this body's deploy key, None: not known.
     strange: by path of another body, the commit whose history never held the blob that stands there (MERGE-9).
     ended: the outcome of the last pass, a `sync.Outcome`.
@@ -95,7 +97,7 @@ class Soul:
     lost: bool = False
     born: float = math.inf
     was_read: Callable[[str, float], bool] = _always
-    replacing: Callable[[str, float | None], None] = _unheard
+    replacing: Callable[[str, float], AbstractContextManager[None]] = _unheard
     key: Callable[[], str | None] = _unknown
     placed: Callable[[], None] = _fit
     unrecorded: Callable[[], None] = _fit

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from bridge.app.reads import LATE, MOST, SOON, Reads
+from bridge.core.errors import Moved
 from bridge.fakes.clock import FakeClock
 
 MEMORY = "memories/MEMORY.md"
@@ -81,8 +84,9 @@ def test_what_was_closed_before_an_exchange_was_heard_of_is_a_read_of_the_versio
     """MERGE-12: the watcher hears late, but in order."""
     reads, clock = seeing()
     began = clock.boottime()
-    reads.replacing(MEMORY, began)
-    clock.advance(1)
+    with reads.replacing(MEMORY, began):
+        clock.advance(1)
+        reads.closed(MEMORY)
     reads.closed(MEMORY)
     reads.left(MEMORY)
     assert not reads.since(MEMORY, began)
@@ -94,11 +98,11 @@ def test_what_was_closed_before_an_exchange_was_heard_of_is_a_read_of_the_versio
 def test_of_two_exchanges_each_has_its_own_readers() -> None:
     reads, clock = seeing()
     first = clock.boottime()
-    reads.replacing(MEMORY, first)
-    clock.advance(1)
+    with reads.replacing(MEMORY, first):
+        clock.advance(1)
     second = clock.boottime()
-    reads.replacing(MEMORY, second)
-    reads.closed(MEMORY)
+    with reads.replacing(MEMORY, second):
+        reads.closed(MEMORY)
     assert not reads.since(MEMORY, first)
     reads.left(MEMORY)
     reads.closed(MEMORY)
@@ -108,11 +112,20 @@ def test_of_two_exchanges_each_has_its_own_readers() -> None:
     assert reads.since(MEMORY, second)
 
 
-def test_an_exchange_that_did_not_take_place_is_forgotten() -> None:
+@pytest.mark.parametrize("heard", ["within", "after"])
+def test_an_exchange_that_does_not_take_place_is_forgotten_and_its_look_is_ours(heard: str) -> None:
     reads, clock = seeing()
-    reads.replacing(MEMORY, clock.boottime())
-    reads.replacing(MEMORY, None)
-    reads.replacing(MEMORY, None)
+    earlier = clock.boottime()
+    clock.advance(0.1)
+    with pytest.raises(Moved), reads.replacing(MEMORY, clock.boottime()):
+        clock.advance(0.001)
+        reads.ours(MEMORY)
+        if heard == "within":
+            reads.closed(MEMORY)
+        raise Moved("written meanwhile")
+    if heard == "after":
+        reads.closed(MEMORY)
+    assert not reads.since(MEMORY, earlier)
     reads.closed(MEMORY)
     assert reads.since(MEMORY, clock.boottime())
 
@@ -121,10 +134,11 @@ def test_an_exchange_that_the_watcher_never_saw_hides_nothing_for_long() -> None
     reads, clock = seeing()
     for number in range(3 * MOST):
         clock.advance(0.1)
-        reads.replacing(f"memories/{number}.md", clock.boottime())
+        with reads.replacing(f"memories/{number}.md", clock.boottime()):
+            pass
     assert len(reads._exchanges) <= MOST
-    reads.replacing(MEMORY, clock.boottime())
-    clock.advance(LATE + 1)
+    with reads.replacing(MEMORY, clock.boottime()):
+        clock.advance(LATE + 1)
     reads.closed(MEMORY)
     assert reads.since(MEMORY, clock.boottime())
 
@@ -134,8 +148,8 @@ def test_what_left_its_name_takes_what_we_owed_for_it_along() -> None:
     reads, clock = seeing()
     reads.ours(MEMORY)
     clock.advance(0.1)
-    reads.replacing(MEMORY, clock.boottime())
-    reads.left(MEMORY)
+    with reads.replacing(MEMORY, clock.boottime()):
+        reads.left(MEMORY)
     reads.closed(MEMORY)
     assert reads.since(MEMORY, clock.boottime())
 
@@ -144,8 +158,8 @@ def test_our_look_at_what_we_just_laid_pays_for_its_own_close_only() -> None:
     """It may be announced before the watcher has heard of the exchange, and of the agent's read before it."""
     reads, clock = seeing()
     began = clock.boottime()
-    reads.replacing(MEMORY, began)
-    clock.advance(0.001)
+    with reads.replacing(MEMORY, began):
+        clock.advance(0.001)
     reads.ours(MEMORY)
     reads.closed(MEMORY)
     reads.left(MEMORY)
