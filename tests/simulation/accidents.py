@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from bridge.app.joining import PLACING
 from bridge.app.soul import KNOWN
 from bridge.core import layout, plan
 from bridge.core.model import File
@@ -51,6 +52,8 @@ def blink(world: World, body: SimBody, nested: list[Step], steps: Callable[[Step
     tip, files = body.repo.tip(MAIN), body.tree.paths()
     known = body.seen.recall(KNOWN) or tip  # where main stood, should a person have moved it since
     gone_before = body.vanished or body.seen.recall("waits") or any(body.seen.under("").keys() - files.keys())
+    # What a crash left open is settled by what is there; where nothing is, a file that comes back is the agent's.
+    gone_before = gone_before or body.seen.recall(PLACING)
     few = len(body.seen.under("").keys() & files.keys()) < plan.FEW_GONE  # so few may go: they are no mass (GUARD-2)
     if body.going is not None or tip is None or known is None or gone_before or few:
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bridge.app import freezing
+from bridge.app.joining import PLACING
 from bridge.core import entries, identity, layout
 from bridge.fakes.files import Inode
 from tests.simulation.ledger import told
@@ -271,10 +272,16 @@ def doubt(world: World, body: SimBody, path: str, content: bytes | None) -> None
 
 def _unknown_yet(world: World, body: SimBody, path: str, before: bytes | None, after: bytes | None) -> None:
     """What a crash kept us from knowing as placed looks like a file that the agent made: nothing is deleted there."""
-    if before is not None and body.seen.get(path) is None:
+    if before is not None and (body.seen.get(path) is None or _made_again(body, path)):
         world.ledger.open |= {(path, entry) for entry in told(before) - told(after)}
         if after is None:
             world.ledger.unsure.add(path)
+
+
+def _made_again(body: SimBody, path: str) -> bool:
+    """Whether a crash left open if we made a file anew that had gone: nothing came out of its name that tells."""
+    intent = body.seen.recall(PLACING)
+    return intent is not None and path in intent[1] and not any(one.path == path for one in body.tree.leftovers())
 
 
 def comes_back(world: World, body: SimBody, path: str, content: bytes) -> None:
