@@ -280,7 +280,7 @@ def _unknown_yet(world: World, body: SimBody, path: str, before: bytes | None, a
 
 def _made_again(body: SimBody, path: str) -> bool:
     """Whether a crash left open if we made a file anew that had gone: nothing came out of its name that tells."""
-    intent = body.seen.recall(PLACING)
+    intent = body.seen.recall(PLACING) if body.going is None else None
     return intent is not None and path in intent[1] and not any(one.path == path for one in body.tree.leftovers())
 
 
