@@ -16,7 +16,20 @@ from bridge.app.soul import KNOWN, Order, Progress, Soul
 from bridge.app.standing import advance, keep
 from bridge.core import bodies, commits, identity, layout, merge, newest, plan
 from bridge.core.layout import MAIN
-from bridge.core.model import PLAIN, Content, File, Leftover, Lost, Merged, SeenEntry, Stamp, Touch, Triple, blob_id
+from bridge.core.model import (
+    PLAIN,
+    Content,
+    File,
+    Kind,
+    Leftover,
+    Lost,
+    Merged,
+    SeenEntry,
+    Stamp,
+    Touch,
+    Triple,
+    blob_id,
+)
 
 CLOCK = "clock"  # remembered: when a pass was last stored, UTC seconds
 LONGEST_LEFTOVER = 60.0  # seconds a writer may keep a file open that has left its name, before it is read all the same
@@ -120,7 +133,7 @@ def commit(soul: Soul, progress: Progress, local: Local) -> None:
     """Merge local versions into main's tree, commit if that changes it, then remember what was seen."""
     head = soul.head()
     tree = soul.tree_of(head)
-    merged = merge.trees(local.triples, _facts(soul, head, local.theirs or head))
+    merged = merge.trees(local.triples | _around(soul, tree, local), _facts(soul, head, local.theirs or head))
     lost = tuple(dict.fromkeys(merged.lost + local.lost))
     changes = changed(soul, merged, tree)
     if not changes and not lost:
@@ -140,6 +153,21 @@ def commit(soul: Soul, progress: Progress, local: Local) -> None:
     progress.recorded += sorted(changes)
     progress.lost += [version.path for version in lost]
     return _remember(soul, made, local.entries)
+
+
+def _around(soul: Soul, tree: str, local: Local) -> dict[str, Triple]:
+    """What main has above and below the place of a local version, which cannot stand there with it (MERGE-8).
+
+    What this body had there has made way for the version. What it never had is nothing that it could remove (GUARD-6).
+    """
+    files = [path for path, triple in local.triples.items() if triple.ours is not None]
+    above = {parent for path in files for parent in layout.parents(path)}
+    found = {parent for parent in above if soul.repo.kind(tree, parent) is Kind.FILE}
+    for path in files:
+        if soul.repo.kind(tree, path) is Kind.DIRECTORY:
+            found |= {below for below, _ in soul.repo.files(tree, path)}
+    found -= local.triples.keys()
+    return {path: Triple(soul.seen_file(path), None, soul.repo.entry(tree, path)) for path in found}
 
 
 def tell(soul: Soul, progress: Progress, merged: Merged, rules: tuple[str, ...]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from bridge.app.joining import BASE, DONE, JOINING
+from bridge.app.joining import BASE, DONE, JOINING, REMOTE
 from bridge.app.soul import KNOWN, Soul
 from bridge.app.standing import anew
 from bridge.core.errors import Refused, Transient
@@ -96,6 +96,22 @@ def bring_forward(soul: Soul, materialised: str | None) -> None:
         return
     if soul.seen.recall(DONE) != soul.tree_of(materialised) and soul.repo.is_ancestor(known, materialised):
         soul.seen.remember(KNOWN, materialised)
+
+
+def find_remote_again(soul: Soul) -> None:
+    """Where the remote's last tip is not here any more, remember a commit that it had before, so that it comes again.
+
+    No ref holds that tip while main waits for a person (REPO-7), and their `git gc --prune=now` takes it.
+    """
+    known, head = soul.seen.recall(REMOTE), soul.head()
+    if known is None or head is None or soul.repo.has(known):
+        return
+    oldest = head
+    for commit in soul.repo.log(head):
+        oldest = commit.oid
+        if commit.body != soul.body:
+            break  # it came from there
+    soul.seen.remember(REMOTE, oldest)
 
 
 def materialised(soul: Soul) -> str | None:

@@ -139,6 +139,7 @@ def open_soul(
     )
     if (mended or seen.lost is not None) and soul.seen.recall(KNOWN) is None:
         repairing.begin_again(soul, formats.line_of(state / MATERIALISED))
+    repairing.find_remote_again(soul)
     repairing.bring_forward(soul, formats.line_of(state / MATERIALISED))
     return Opened(_guarded(soul, settings), lock, settings, _closing(soul, seen, repo, lock, end_hooks), reads)
 

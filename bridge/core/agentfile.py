@@ -29,6 +29,11 @@ class _Side:
     def fields(self) -> dict[str, Any] | None:
         return identity.read(self.content)
 
+    @property
+    def told(self) -> bool:
+        """Whether its fields say all that its bytes say, so that nothing of it is lost where they are merged."""
+        return self.content is not None and self.fields is not None and jsontext.exact(self.content)
+
 
 def merge(triple: Triple, facts: Facts) -> Outcome:
     """Each side is mended first (MERGE-5), then comes MERGE-1, then the merge by field (MERGE-4).
@@ -47,9 +52,7 @@ def merge(triple: Triple, facts: Facts) -> Outcome:
             version = made(side.content, triple)
     version = with_bit(version, mended)
     joins = facts.joining and triple.base is None
-    unused = {side.name for side in (ours, theirs) if side.undone or side.fields is None} | (
-        {"ours"} if joins else set()
-    )
+    unused = {side.name for side in (ours, theirs) if side.undone or not side.told} | ({"ours"} if joins else set())
     lost = tuple(one for one in dropped(PATH, triple, version) if one.side in unused)
     words = "{} lost the identity, broke it or changed its id: undone"
     undone = tuple(Decision(PATH, "MERGE-5", words.format(side.name)) for side in (ours, theirs) if side.undone)

@@ -26,8 +26,7 @@ def keep(
 ) -> tuple[dict[str, Version | None], list[Decision]]:
     """The result of a merge with every file that stands where a directory is moved beside it, and what was moved.
 
-    `files` names both, the file and at least one path below it: what no side changed cannot be in the way of what
-    a side has.
+    `files` names both, the file and at least one path below it, whoever changed them.
     """
     result = dict(files)
     decisions: list[Decision] = []

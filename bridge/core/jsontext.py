@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import decimal
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -55,6 +56,21 @@ def repeated(content: bytes) -> list[str]:
 
     json.loads(content.decode("utf-8-sig"), object_pairs_hook=note)
     return found
+
+
+def exact(content: bytes) -> bool:
+    """Whether what `read` makes of a JSON text that can be read says all that it says: of equal keys only one is read,
+    of a number with a fraction as many digits as a double has."""
+    rounded: list[str] = []
+
+    def number(text: str) -> float:
+        value = float(text)
+        if decimal.Decimal(repr(value)) != decimal.Decimal(text):
+            rounded.append(text)
+        return value
+
+    json.loads(content.decode("utf-8-sig"), parse_float=number)
+    return not rounded and not repeated(content)
 
 
 def line_of(content: bytes, key: str) -> int:

@@ -837,3 +837,36 @@ def test_a_pass_ends_in_words_wherever_its_memory_fails_and_the_next_one_goes_on
             break  # the whole pass went well
         assert outcome.problem is None or (outcome.outcome, outcome.problem.kind) == ("disk", "disk")
     assert sound > 20 and outcome.problem is None and world.published()["notes/a.md"] == f"{sound}\n".encode()
+
+
+def test_a_file_written_where_another_body_has_a_directory_is_kept_beside_it() -> None:
+    """MERGE-8, GUARD-6: what this body never had on disk, a record takes from nobody."""
+    world, (one, two) = joined("laptop", "phone")
+    one.write("notes/k.md", "old\n")
+    world.settle()
+    two.delete("notes/k.md")
+    two.write("notes/k.md/in.md", "from the phone\n")
+    two.settle()
+    writer = one.tree.agent_open("notes/k.md")
+    one.settle()
+    one.write("notes/k.md", "from the laptop\n")
+    writer.truncate()
+    writer.write(b"from the laptop\n")
+    writer.close()
+    world.settle()
+    for body in (one, two):
+        assert body.text("notes/k.md/in.md") == "from the phone\n"
+        assert body.text("notes/k~laptop.md") == "from the laptop\n"
+
+
+def test_a_file_written_below_what_is_a_file_elsewhere_leaves_that_beside() -> None:
+    """MERGE-8, GUARD-6: a folder of the agent's kept the file from coming here; writing into it deletes nothing."""
+    world, (one, two) = joined("laptop", "phone")
+    one.tree.agent_mkdir("notes/z.md")
+    two.write("notes/z.md", "from the phone\n")
+    world.settle()
+    one.write("notes/z.md/in.md", "from the laptop\n")
+    world.settle()
+    for body in (one, two):
+        assert body.text("notes/z.md/in.md") == "from the laptop\n"
+        assert body.text("notes/z~phone.md") == "from the phone\n"

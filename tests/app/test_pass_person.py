@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bridge.app import byhand, repairing
+from bridge.app import byhand, publishing, repairing
 from bridge.core import cycle
 from bridge.core.errors import Moved
 from bridge.core.model import CheckoutState, File
@@ -303,3 +303,48 @@ def test_a_checkout_that_is_as_it_was_left_is_not_brought_anywhere() -> None:
     for commit in (None, head, "0" * 40, one.repo.info(head or "").parents[0]):
         repairing.bring_forward(one.soul, commit)
         assert one.seen.recall("main") == head
+
+
+@pytest.mark.parametrize("others", [1, 0])
+def test_the_remotes_last_tip_that_a_persons_housekeeping_took_comes_again(
+    others: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """REPO-7: while main waits for a person no ref holds it; what this body still has of it is enough to ask again."""
+    world, (one, *rest) = grown("laptop", *["phone"][:others])
+    for two in rest:
+        two.write("notes/b.md", "from the phone\n")
+        two.settle()
+    one.write("notes/a.md", "from the laptop\n")
+    with monkeypatch.context() as patch:
+        # The merge is published; that main goes there is what the person keeps from happening.
+        patch.setattr(publishing, "_adopt", lambda *_: (_ for _ in ()).throw(Moved("main is not checked out")))
+        one.settle(passes=2)
+    pushed, head = one.seen.recall("remote"), one.soul.head()
+    if others:
+        assert pushed != head
+    for lost in [each.oid for each in one.repo.log(pushed, head)]:
+        del one.repo.objects[lost]
+    one.restart()
+    repairing.find_remote_again(one.soul)
+    assert one.repo.has(one.seen.recall("remote"))
+    world.settle()
+    assert world.server.is_ancestor(pushed, world.server.tip(MAIN) or "")
+    assert one.text("notes/a.md") == "from the laptop\n" and one.soul.head() == world.server.tip(MAIN)
+
+
+def test_a_body_alone_whose_published_commits_are_gone_asks_from_its_first_one_on() -> None:
+    """REPO-7"""
+    world, (one,) = grown("laptop")
+    first = [each.oid for each in one.repo.log(one.soul.head() or "")][-1]
+    one.seen.remember("remote", "0" * 40)
+    repairing.find_remote_again(one.soul)
+    assert one.seen.recall("remote") == first
+    world.settle()
+    assert one.seen.recall("remote") == world.server.tip(MAIN)
+
+
+def test_a_remotes_last_tip_that_is_here_stays_remembered() -> None:
+    _, (one,) = grown("laptop")
+    known = one.seen.recall("remote")
+    repairing.find_remote_again(one.soul)
+    assert one.seen.recall("remote") == known is not None

@@ -195,3 +195,17 @@ def test_a_name_that_cannot_be_suggests_one_that_can(text: str, name: str | None
     """FORM-1, FORM-6."""
     assert identity.suggestion(text) == name
     assert name is None or identity.NAME.fullmatch(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "exact"),
+    [
+        ('{"a": 1, "b": {"c": [0.5, 1e3, -0.25, 12345678901234567890]}}', True),
+        ('{"a": 1, "a": 2}', False),
+        ('{"a": {"b": 1, "b": 1}}', False),
+        ('{"a": 1234567890.12345678901234567890}', False),
+        ('\ufeff{"a": 0.1}', True),
+    ],
+)
+def test_a_text_that_says_more_than_is_read_of_it_is_told(text: str, exact: bool) -> None:
+    assert jsontext.exact(text.encode()) is exact

@@ -178,6 +178,18 @@ def test_a_deleted_identity_comes_back_as_it_was_but_for_its_id() -> None:
     assert (world.blobs[result.oid], result.mode) == (b'{\n  "id": "1"\n}\n', base["agent.json"].mode)
 
 
+@pytest.mark.parametrize("text", ['{"id": "1", "x": "one", "x": "two"}', '{"id": "1", "n": 1.00000000000000000001}'])
+def test_what_the_fields_of_an_identity_do_not_say_is_kept_as_lost(text: str) -> None:
+    """MERGE-4: of equal keys one is merged, of a long number what a double holds; the bytes stay to be had."""
+    world = World(identity="1")
+    base = world.tree({"agent.json": '{"id": "1"}\n'})
+    ours, theirs = world.tree({"agent.json": text}), world.tree({"agent.json": '{"id": "1", "color": "red"}\n'})
+    merged = trees(triples(base, ours, theirs), world.facts(base, ours, theirs))
+    assert merged.lost == (Lost("agent.json", ours["agent.json"], "ours"),)
+    alone = trees(triples(base, ours, base), world.facts(base, ours, base))
+    assert alone.files["agent.json"] == ours["agent.json"] and not alone.lost
+
+
 def test_what_would_take_the_place_of_the_identity_is_lost_once_and_told_once() -> None:
     """MERGE-5: both sides made agent.json a directory, and a file that was already gone is not told again."""
     world = World(identity="1")

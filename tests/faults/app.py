@@ -284,6 +284,30 @@ FAULTS = (
         "MERGE-6",
         PASS,
     ),
+    Fault(
+        "a record does not look at what main has around a file",
+        "app/recording.py",
+        "local.triples | _around(soul, tree, local)",
+        "local.triples",
+        "MERGE-8",
+        PASS,
+    ),
+    Fault(
+        "what this body never had in a folder has made way for its file",
+        "app/recording.py",
+        "Triple(soul.seen_file(path), None, soul.repo.entry(tree, path)) for path in found",
+        "Triple(soul.repo.entry(tree, path), None, soul.repo.entry(tree, path)) for path in found",
+        "MERGE-8",
+        PASS,
+    ),
+    Fault(
+        "a remote's tip that is gone stays remembered",
+        "app/repairing.py",
+        "    soul.seen.remember(REMOTE, oldest)\n",
+        "",
+        "REPO-7",
+        ("tests/app/test_pass_person.py",),
+    ),
     # --- arrivals
     Fault(
         "a write is merged as if it had read what came in meanwhile",

@@ -492,6 +492,22 @@ FAULTS = (
         ("tests/core/test_commits.py",),
     ),
     Fault(
+        "of an identity that says a key twice the merged fields are all that stays",
+        "core/agentfile.py",
+        "and self.fields is not None and jsontext.exact(self.content)",
+        "and self.fields is not None",
+        "MERGE-4",
+        ("tests/core/test_merge.py",),
+    ),
+    Fault(
+        "who heard from another body a moment ago asks as rarely as ever",
+        "core/cycle.py",
+        "    if company is not None:\n",
+        "    if company is None:\n",
+        "AUTH-5",
+        ("tests/core/test_cycle.py",),
+    ),
+    Fault(
         "a remote that refuses is asked every minute for ever",
         "core/cycle.py",
         "wait = min(FIRST_REFUSAL * 2**cycle.failures, LONGEST_REFUSAL)",
