@@ -71,6 +71,14 @@ def set_aside(soul: Path, now: float) -> Path | None:
     return target
 
 
+def wake(soul: Soul, fresh: bool, materialised: str | None) -> None:
+    """What a memory is told before the first pass. fresh: it, or its git directory, was made anew."""
+    if fresh and soul.seen.recall(KNOWN) is None:
+        begin_again(soul, materialised)
+    find_remote_again(soul)
+    bring_forward(soul, materialised)
+
+
 def begin_again(soul: Soul, materialised: str | None) -> None:
     """Tell a memory that is fresh what the checkout held: `materialised`, the commit last brought to disk whole.
 

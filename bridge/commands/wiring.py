@@ -137,10 +137,7 @@ def open_soul(
         boot=boot(),
         key=partial(keys.fingerprint, settings.key),
     )
-    if (mended or seen.lost is not None) and soul.seen.recall(KNOWN) is None:
-        repairing.begin_again(soul, formats.line_of(state / MATERIALISED))
-    repairing.find_remote_again(soul)
-    repairing.bring_forward(soul, formats.line_of(state / MATERIALISED))
+    repairing.wake(soul, mended or seen.lost is not None, formats.line_of(state / MATERIALISED))
     return Opened(_guarded(soul, settings), lock, settings, _closing(soul, seen, repo, lock, end_hooks), reads)
 
 
