@@ -20,6 +20,7 @@ from pathlib import Path
 
 from bridge.adapters import folders
 from bridge.core.errors import Refused, Transient
+from bridge.core.words import lines_of
 
 FINGERPRINT = re.compile(r"(?:SHA256:)?[A-Za-z0-9+/]{43}=?")
 TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")
@@ -125,7 +126,7 @@ class KnownHosts:
 
     def _lines(self) -> list[str]:
         try:
-            return self.path.read_text("utf-8", "surrogateescape").splitlines()
+            return lines_of(self.path.read_bytes())
         except FileNotFoundError:
             return []
         except OSError as error:

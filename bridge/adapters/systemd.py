@@ -65,7 +65,7 @@ class Systemd:
     def show(self, unit: str, *names: str) -> Mapping[str, str]:
         """Properties of a unit, "" where there is none."""
         said = self._call("show", unit, f"--property={','.join(names)}")
-        found = dict(line.partition("=")[::2] for line in said.splitlines())
+        found = dict(line.partition("=")[::2] for line in said.split("\n"))
         return {name: found.get(name, "") for name in names}
 
     def lingers(self) -> bool | None:

@@ -60,7 +60,7 @@ def fingerprint(blob: str) -> str:
 
 def read(lines: Iterable[str], home: Path) -> list[KeyLine]:
     """The lines that hold a key, in their order. home: where a command begins."""
-    found = [_read(number, line.strip(), home) for number, line in enumerate(lines, 1)]
+    found = [_read(number, line.strip(" \t\r"), home) for number, line in enumerate(lines, 1)]
     return [line for line in found if line is not None]
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from bridge.app import keylines
 from bridge.app.keylines import KeyLine
 from bridge.core.errors import Refused, Transient, Unusable
-from bridge.core.words import readable
+from bridge.core.words import lines_of, readable
 
 TYPE = "ssh-ed25519"
 MARK = "soul-bridge:"
@@ -295,7 +295,7 @@ def _bare(folder: Path) -> list[Path]:
 
 
 def _parse(line: str) -> Grant | None:
-    match = _LINE.fullmatch(line.strip())
+    match = _LINE.fullmatch(line.strip(" \t\r"))
     if match is None or not _is_ed25519(match[2]):
         return None
     return Grant(Path(match[4]), match[2], match[3] == "rw", match[5] or "")
@@ -311,7 +311,7 @@ def _is_ed25519(blob: str) -> bool:
 
 def _lines(keys: Path) -> list[str]:
     try:
-        return keys.read_text("utf-8", "surrogateescape").splitlines()
+        return lines_of(keys.read_bytes())
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -344,8 +344,8 @@ def _write(keys: Path, lines: list[str]) -> None:
     temporary = ""
     try:
         descriptor, temporary = tempfile.mkstemp(prefix=".authorized_keys.", dir=keys.parent)
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write("".join(line + "\n" for line in lines))
+        with os.fdopen(descriptor, "wb") as file:
+            file.write("".join(line + "\n" for line in lines).encode("utf-8", "surrogateescape"))
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, keys)

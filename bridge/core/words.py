@@ -50,6 +50,13 @@ _ATOM = re.compile(r"""(?:`[^`]*`|"[^"]*"|(?<![^\s(])'[^']*'|\S)+""")
 DEFAULT_ADVICE = "Run `soul-bridge doctor` to see what the remote allows; local work is safe and goes on."
 
 
+def lines_of(content: bytes) -> list[str]:
+    """The lines of a file that ssh or sshd reads too: nothing ends one but LF, so that what is written back is what was
+    there, to the byte."""
+    lines = content.decode("utf-8", "surrogateescape").split("\n")
+    return lines[:-1] if not lines[-1] else lines
+
+
 def readable(text: str | bytes, longest: int = LONGEST) -> str:
     """Text that cannot steer a terminal: control characters escaped, line ends LF, at most `longest` characters."""
     text = _plain(text)

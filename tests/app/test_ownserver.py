@@ -173,6 +173,28 @@ def keys_of(home: Path, *lines: str) -> Path:
     return keys
 
 
+# What Python takes for the end of a line and sshd does not.
+ENDS = ["\u2028", "\u2029", "\x85", "\v", "\f", "\x1c", "\x1d", "\x1e", "\r"]
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_what_is_no_line_for_sshd_never_becomes_one(server: Path, end: str) -> None:
+    """AUTH-2: the tail of a comment that somebody pasted lets nobody in, whoever writes the file afterwards."""
+    evil = pasted("kaoru.soul.git", public(1, f"a{end}{public(9, 'evil')}{end}b"))
+    odd = "# \udcff, no text at all"
+    keys = keys_of(server)
+    keys.write_bytes(f"{odd}\n{evil}\n{pasted('mei.soul.git', public(2, 'two'))}".encode("utf-8", "surrogateescape"))
+    before = keys.read_bytes()
+    assert host(server, "authorize", str(server / "kaoru.soul.git"), public(3))[0] == 0
+    after = keys.read_bytes()
+    assert after.startswith(before + b"\n") and after.count(b"\n") == before.count(b"\n") + 2
+    assert len(ownserver.rights(keys, server)) == 3
+    with pytest.raises(Refused):
+        ownserver.revoke(keys, "evil", server)
+    assert host(server, "revoke", "two")[0] == 0
+    assert evil.encode() in keys.read_bytes().split(b"\n")
+
+
 @pytest.mark.parametrize("name", ["plain.one", "the fingerprint", "the public line"])
 def test_a_line_that_was_pasted_is_listed_and_taken_out_like_one_of_ours(server: Path, name: str) -> None:
     """AUTH-5: sshd does not ask who wrote it."""

@@ -81,6 +81,17 @@ def test_lines_of_others_are_understood_or_kept(known: KnownHosts, pair: list[Ho
     assert known.path.read_text().startswith(foreign)
 
 
+@pytest.mark.parametrize("end", ["\u2028", "\x85", "\v", "\f", "\x1c", "\r"])
+def test_the_tail_of_a_comment_is_no_line_of_its_own(known: KnownHosts, pair: list[HostKey], end: str) -> None:
+    """AUTH-6: ssh ends a line at LF only, and what it takes for a comment pins nothing."""
+    known.path.parent.mkdir()
+    foreign = f"h {pair[0].type} {pair[0].blob} a{end}h {pair[1].type} {pair[1].blob}\n".encode()
+    known.path.write_bytes(foreign)
+    assert known.lookup("h") == (pair[0],)
+    known.pin("new", pair[1])
+    assert known.path.read_bytes().startswith(foreign) and known.lookup("h") == (pair[0],)
+
+
 @pytest.mark.parametrize(
     "line", ["@cert-authority * ssh-ed25519 AAAA", "h ssh-ed25519", "h ssh-ed25519 %%", "h dsa AAAA"]
 )

@@ -92,3 +92,10 @@ def test_a_line_keeps_its_white_space_and_steers_no_terminal() -> None:
 
 def test_one_of_something_is_not_several() -> None:
     assert [words.counted(number, "commit") for number in (0, 1, 2)] == ["0 commits", "1 commit", "2 commits"]
+
+
+@given(st.binary(max_size=200))
+def test_lines_are_ended_by_lf_alone_and_are_the_bytes_that_were_there(content: bytes) -> None:
+    lines = words.lines_of(content)
+    again = "".join(line + "\n" for line in lines).encode("utf-8", "surrogateescape")
+    assert again in (content, content + b"\n") and len(lines) == again.count(b"\n")
