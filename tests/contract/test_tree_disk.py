@@ -11,6 +11,7 @@ import stat
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -322,6 +323,28 @@ def test_deeper_ignore_files_win_and_only_the_souls_own_count(world: RealWorld) 
     assert len(look.ignored) == 4
     for hint in ("notes/b.log", "build/x.md", "build"):
         assert not world.tree.look({}, [hint]).files and world.tree.ignored(hint + ("/y" if hint == "build" else ""))
+
+
+def test_many_large_ignore_files_cost_next_to_nothing_together(world: RealWorld) -> None:
+    """TREE-4: beyond what is borne of all together they count as empty; what they would have named is recorded."""
+    for number in range(40):
+        hard = b"\n".join(b"%03d%04d*%s" % (number, line, b"*a" * 8) for line in range(2_000))
+        world.write(f"d{number:02}/.gitignore", hard + b"\n")
+        world.write(f"d{number:02}/{number:03}0001aaaaaaaaaaaaa", b"x")
+    began = time.monotonic()
+    look = world.tree.look({}, None)
+    assert time.monotonic() - began < 5
+    assert 0 < len(look.ignored) <= 8
+    assert len(look.files) + len(look.ignored) == 80
+    world.write("d00/.gitignore", b"")
+    for number in range(1, 40):
+        world.delete(f"d{number:02}")
+    world.write("notes/.gitignore", b"/to?\n")
+    world.write("notes/top", b"x")
+    world.tree.look({}, None)
+    world.tree.look({}, None)
+    world.write("notes/.gitignore", b"/t?p\n")
+    assert "notes/top" not in world.tree.look({}, None).files
 
 
 def test_known_and_own_files_below_an_ignored_directory_are_looked_at(world: RealWorld) -> None:

@@ -237,17 +237,40 @@ PIECES = ("a", "b", "*", "*", "**", "?", "/", "/**/", "**/", "[ab]", "[!a]", "["
 def test_no_pattern_takes_long_on_any_path(pieces: list[str], names: list[str]) -> None:
     """TREE-4: whoever can push could otherwise make every body try for ever."""
     with soon():
-        level = ignore_files.parse("", ("".join(pieces) + "\n").encode())
-        if level is not None:
-            for path in ("".join(names), "".join(names) + "/"):
-                level.decides(path)
+        rules = ignore_files.parse(("".join(pieces) + "\n").encode())
+        for path in ("".join(names), "".join(names) + "/"):
+            rules.decides(path)
 
 
-def test_a_file_of_patterns_costs_what_its_size_costs() -> None:
+def test_a_file_of_patterns_costs_next_to_nothing() -> None:
+    """TREE-4: a pack of some kilobytes holds many such files."""
     began = time.monotonic()
-    assert ignore_files.parse("", b"*a*a*a*b\n" * 100_000) is not None
-    assert ignore_files.parse("", b"*" * (1 << 20)) is None
-    assert time.monotonic() - began < 15
+    wild = b"\n".join(b"%04d" % number + b"*a" * 240 for number in range(2_000))
+    assert ignore_files.parse(wild).lines == 0
+    assert ignore_files.parse(b"*" * (1 << 20)).lines == 0
+    rules = ignore_files.parse(b"*a*a*a*b\n" * 100_000)
+    assert rules.lines == 2_000 and len(rules.hard) == 256
+    assert rules.decides("xaaab") is True
+    assert time.monotonic() - began < 3
+
+
+def test_patterns_found_by_name_mean_what_their_expressions_mean() -> None:
+    """TREE-4: the last line that says something wins."""
+    chance = random.Random(5)
+    for _ in range(2_000):
+        lines = [
+            chance.choice(("", "", "!")) + chance.choice(("a", "ab", "*a", "*b", "a/", "/a", "a/b", "*b/", "a*", "/*b"))
+            for _ in range(chance.randint(1, 5))
+        ]
+        slow = [
+            (expression(each.regex.pattern), each.include)
+            for each in GitIgnoreSpec.from_lines(lines).patterns
+            if each.regex is not None
+        ]
+        rules = ignore_files.parse("\n".join(lines).encode())
+        for path in ("a", "a/", "ab", "ab/", "a/b", "b/a", "b/a/", "b/ab/", "x/y/aab", "b"):
+            wanted = next((ignore for pattern, ignore in reversed(slow) if pattern.fullmatch(path)), None)
+            assert rules.decides(path) is wanted, (lines, path)
 
 
 def test_the_quick_expressions_mean_what_the_library_means() -> None:

@@ -17,6 +17,13 @@ _PATH, _DIRECTORY = "(?:(?P<ps_d>/)|$)", "(?P<ps_d>/)"
 _STAR = "[^/]*"
 _FIXED = (_LEAD, _MIDDLE, _STAR, "[^/]+")
 
+MOST_WILD = 32  # stars, question marks and classes of a pattern that a person would write
+
+
+def wild(pattern: str) -> int:
+    """How many stars, question marks and classes a pattern has at most."""
+    return pattern.count("*") + pattern.count("?") + pattern.count("[")
+
 
 def expression(library: str) -> re.Pattern[str]:
     """The pattern as an expression that matches the whole of each path it means, and no more: a directory's path ends

@@ -47,6 +47,7 @@ class Walk:
 
     def everything(self, root: Path) -> None:
         """Look at the whole tree. Raises Moved when the root is gone, Transient when descriptors are short."""
+        self._ignoring.whole()
         descriptor = self._top(root)
         try:
             self._directory(descriptor, "", (), False)
