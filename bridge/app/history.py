@@ -16,6 +16,8 @@ from bridge.core.ports import Repo
 
 LARGEST_SHOWN = 256 * 1024  # bytes of a file that is compared line by line
 
+LARGEST_REGISTRY = 4 * 1024 * 1024  # bytes of bodies' files that are read for one list
+
 
 def tip_of(repo: Repo) -> str:
     """The tip of main. Raises Refused when there is no history yet."""
@@ -132,25 +134,63 @@ def _content(repo: Repo, file: File | None) -> bytes | None:
     return None if b"\0" in content else content
 
 
-def fleet(repo: Repo) -> list[dict[str, Any]]:
-    """The registry as [{body, kind, host, last_seen, commits, fingerprint}], by name.
+def fleet(repo: Repo, own: str | None = None) -> list[dict[str, Any]]:
+    """The registry as [{body, kind, host, last_seen, commits, fingerprint}], by name; `own` is listed in any case.
 
     fingerprint: of its deploy key, where the body itself says so in a field `key`.
     """
     tip = tip_of(repo)
     counted = Counter(commit.body for commit in repo.log(tip))
-    rows = {}
-    for path, file in repo.files(repo.info(tip).tree, "bodies"):
-        fields = bodies.read(_content(repo, file)) if path.endswith(".json") else None
-        if fields is not None:
-            name = path[len("bodies/") : -len(".json")]
-            host, seen = fields.get("host"), fields.get("lastSeen")
-            rows[name] = {
-                "body": name,
-                "kind": str(fields.get("kind", "")),
-                "host": host if isinstance(host, str) else None,
-                "last_seen": seen if isinstance(seen, str) else None,
-                "commits": counted[name],
-                "fingerprint": bodies.key_of(fields),
-            }
-    return [rows[name] for name in sorted(rows)]
+    return [
+        {
+            "body": name,
+            "kind": said["kind"],
+            "host": said["host"],
+            "last_seen": said["last_seen"],
+            "commits": counted[name],
+            "fingerprint": said["fingerprint"],
+        }
+        for name, said in registry(repo, repo.info(tip).tree, own)
+    ]
+
+
+def unlisted(repo: Repo, listed: int) -> int:
+    """How many bodies of the registry are not among those listed."""
+    names = bodies.registered([path for path, _ in repo.files(repo.info(tip_of(repo)).tree, "bodies")])
+    return max(0, len(names) - listed)
+
+
+def registry(repo: Repo, tree: str, own: str | None = None) -> list[tuple[str, dict[str, Any]]]:
+    """What the bodies say of themselves: (name, {kind, host, last_seen, fingerprint}), by name.
+
+    Of many this body and those seen most recently; a text is cut, a large file is not read, and one that stands under
+    several names is read once.
+    """
+    known: dict[str, dict[str, Any] | None] = {}
+    found, room = [], LARGEST_REGISTRY
+    first = bodies.path(own) if own else None
+    files = list(repo.files(tree, "bodies"))
+    for path, file in sorted(files, key=lambda each: each[0] != first):
+        if not path.endswith(".json") or not file.regular:
+            continue
+        if file.oid not in known:
+            size = repo.size(file.oid)
+            fits = size <= min(room, bodies.LARGEST)
+            room -= size if fits else 0
+            known[file.oid] = _said(repo.read(file.oid)) if fits else None
+        said = known[file.oid]
+        if said is not None:
+            found.append((path[len("bodies/") : -len(".json")], said))
+    return bodies.latest(found, own)
+
+
+def _said(content: bytes) -> dict[str, Any] | None:
+    fields = bodies.read(content)
+    if fields is None:
+        return None
+    return {
+        "kind": bodies.said(fields, "kind") or "",
+        "host": bodies.said(fields, "host"),
+        "last_seen": bodies.said(fields, "lastSeen"),
+        "fingerprint": bodies.key_of(fields),
+    }

@@ -53,7 +53,7 @@ def look(soul: Soul, progress: Progress, ours: str | None, theirs: str) -> None:
         if any(soul.repo.is_ancestor(commit.oid, one) for one in offered):
             continue
         fields = bodies.read(soul.content(soul.repo.entry(commit.tree, bodies.path(soul.body)))) or {}
-        found = {"body": soul.body, "commit": commit.oid, "made": commit.time, "host": fields.get("host")}
+        found = {"body": soul.body, "commit": commit.oid, "made": commit.time, "host": bodies.said(fields, "host")}
         soul.seen.remember(NAMESAKE, {**found, "met": clock.now()})
         progress.notes.append(_called(soul.body))
         return

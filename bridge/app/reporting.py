@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from bridge.app import conflicts, leasing, namesake, status
+from bridge.app import conflicts, history, leasing, namesake, status
 from bridge.app.joining import REMOTE
 from bridge.app.life import Life
 from bridge.app.soul import Soul
-from bridge.core import bodies, layout, lease
+from bridge.core import layout, lease
 from bridge.core.instants import iso, seconds
 
 KINDS = (
@@ -167,14 +167,5 @@ def _lease(soul: Soul) -> dict[str, Any] | None:
 
 
 def _bodies(soul: Soul, tree: str) -> list[dict[str, Any]]:
-    rows = []
-    for path, file in soul.repo.files(tree, "bodies"):
-        fields = bodies.read(soul.content(file)) if path.endswith(".json") else None
-        if fields is not None:
-            name = path[len("bodies/") : -len(".json")]
-            rows.append({"body": name, "kind": str(fields.get("kind", "")), "last_seen": _text(fields.get("lastSeen"))})
-    return rows
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
+    rows = history.registry(soul.repo, tree, soul.body)
+    return [{"body": name, "kind": said["kind"], "last_seen": said["last_seen"]} for name, said in rows]

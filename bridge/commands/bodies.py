@@ -31,11 +31,13 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         )
         return 0
     with reading.repository(settings) as repo:
-        rows = history.fleet(repo)
+        rows = history.fleet(repo, arguments.revoke_steps or settings.body)
+        more = history.unlisted(repo, len(rows))
     _with_keys(rows, settings)
     if arguments.revoke_steps is not None:
         return _steps(arguments.revoke_steps, rows, settings, context)
     lines = [each for row in rows for each in _lines(row, settings.body)]
+    lines += [f"and {counted(more, 'more file')} of the registry not listed: too many, or not readable"] if more else []
     context.answer(rows, readable("\n".join([*lines, _revoke(settings.agent)]), _LONGEST))
     return 0
 

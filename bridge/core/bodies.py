@@ -5,15 +5,20 @@ Rules: FORM-6, MERGE-9.
 
 from __future__ import annotations
 
+import heapq
 import ipaddress
+import math
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from bridge.core import instants, jsontext
 from bridge.core.identity import NAME
 from bridge.core.model import Problem
 
+LARGEST = 64 * 1024  # bytes of a body's file; a longer one is nobody's
+LONGEST = 100  # characters of what a body says of itself that anybody is shown
+MOST = 1_000  # bodies that are listed
 KINDS = ("runtime", "bridge")
 _FIRST = ("body", "kind", "framework", "bridge", "host")
 _LAST = ("lastSeen",)
@@ -30,8 +35,24 @@ def path(body: str) -> str:
 
 
 def read(content: bytes | None) -> dict[str, Any] | None:
-    """Fields of a body, None when the file is absent or not a JSON object."""
-    return jsontext.read(content)
+    """Fields of a body, None when the file is absent, longer than LARGEST or not a JSON object."""
+    return None if content is None or len(content) > LARGEST else jsontext.read(content)
+
+
+def said(fields: Mapping[str, Any], key: str) -> str | None:
+    """What a body says of itself, as long as anybody is shown: None when that is no text."""
+    found = fields.get(key)
+    return found[:LONGEST] if isinstance(found, str) else None
+
+
+def latest(rows: Iterable[tuple[str, dict[str, Any]]], own: str | None) -> list[tuple[str, dict[str, Any]]]:
+    """Of rows (name, {last_seen, ...}) this body's own and those seen most recently, MOST in all, by name."""
+
+    def order(row: tuple[str, dict[str, Any]]) -> tuple[bool, float]:
+        seen = instants.seconds(row[1]["last_seen"])
+        return row[0] == own, -math.inf if seen is None else seen
+
+    return sorted(heapq.nlargest(MOST, rows, key=order), key=lambda row: row[0])
 
 
 def write(fields: Mapping[str, Any]) -> bytes:

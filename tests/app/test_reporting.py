@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from bridge.app import attention, leasing, status
+from bridge.app import attention, history, leasing, status
 from bridge.app.life import Life
 from bridge.app.reporting import Reporter
 from bridge.core import lease
 from bridge.core.errors import AnswerLost, Transient
-from bridge.core.model import Look
+from bridge.core.model import File, Look
 from tests.app.bodies import fleet
 
 
@@ -72,3 +74,24 @@ def test_no_lease_is_none() -> None:
     one = fleet().body("laptop")
     one.settle()
     assert Reporter("/soul", "remote", None, None).document(Life(one.soul))["lease"] is None
+
+
+def test_many_bodies_under_one_large_file_are_listed_briefly_and_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """FORM-6: a pack of some kilobytes names one file thousands of times; huge ones are not read."""
+    one = fleet().body("laptop")
+    one.settle()
+    repo, tip = one.soul.repo, one.soul.head()
+    assert tip is not None
+    long = repo.write(json.dumps({"kind": "k" * 20_000, "host": "h" * 20_000, "lastSeen": "l" * 20_000}).encode())
+    huge = repo.write(json.dumps({"kind": "k" * 240_000}).encode())
+    changes: dict[str, File | None] = {f"bodies/b{number:05}.json": File(long) for number in range(1_500)}
+    changes["bodies/huge.json"] = File(huge)
+    tree = repo.edit(repo.info(tip).tree, changes)
+    texts: list[str] = []
+    read = repo.read
+    monkeypatch.setattr(repo, "read", lambda oid: texts.append(oid) or read(oid))
+    rows = history.registry(repo, tree, "laptop")
+    names = [name for name, _ in rows]
+    assert len(rows) == 1_000 and "laptop" in names and "huge" not in names
+    assert texts.count(long) <= 2 and texts.count(huge) <= 1  # the double reads to tell a size, too
+    assert len(json.dumps(rows)) < 500_000

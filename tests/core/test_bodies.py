@@ -140,3 +140,22 @@ def test_a_body_that_is_written_another_way_is_reported() -> None:
 def test_the_key_that_a_body_tells_is_a_fingerprint_or_nothing(said: object, known: bool) -> None:
     """FORM-6: fields of others are kept, and read with care."""
     assert bodies.key_of({"key": said}) == (said if known else None)
+
+
+def test_what_a_body_says_is_cut_and_a_large_file_is_nobodys() -> None:
+    """FORM-6: whoever can push writes these files."""
+    assert bodies.read(b"{}") == {} and bodies.read(b"{" + b" " * bodies.LARGEST + b"}") is None
+    assert bodies.said({"host": "h" * 80_000}, "host") == "h" * bodies.LONGEST
+    assert bodies.said({"host": 5}, "host") is None and bodies.said({}, "host") is None
+
+
+def test_of_many_bodies_the_latest_and_this_one_are_listed() -> None:
+    """FORM-6"""
+    rows = [
+        (f"b{number:04}", {"last_seen": f"2026-01-01T00:{number // 60:02}:{number % 60:02}Z"})
+        for number in range(1_500)
+    ]
+    rows.append(("never", {"last_seen": None}))
+    names = [name for name, _ in bodies.latest(rows, "b0003")]
+    assert len(names) == bodies.MOST and names[0] == "b0003" and names[1] == "b0501" and names[-1] == "b1499"
+    assert "never" in dict(bodies.latest(rows, "never"))
