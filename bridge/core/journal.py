@@ -6,6 +6,7 @@ Rules: FORM-4.
 from __future__ import annotations
 
 import datetime
+import functools
 import re
 
 from bridge.core.model import Problem
@@ -36,17 +37,47 @@ def merge(ours: bytes, theirs: bytes) -> bytes:
     A section stands there when its text does, also as the beginning of a longer one. Not UTF-8 on either side: theirs.
     """
     try:
-        here, there = sections(ours), "\n".join(_lines(theirs))
+        here, there = sections(ours), _lines(theirs)
     except UnicodeDecodeError:
         return theirs
     standing = set(sections(theirs))
-    lines = f"\n{there}\n"
-    added = [text for text in dict.fromkeys(here) if text not in standing and f"\n{text}\n" not in lines]
+    missing = [text for text in dict.fromkeys(here) if text not in standing]
+    begun = _beginnings(there) if missing else {}
+    added = [text for text in missing if not _stands(text, there, begun)]
     if not added:
         return theirs
-    if not there.strip():
+    if not "".join(there).strip():
         return ours
     return theirs.rstrip(b"\r\n") + "".join(f"\n\n{text}" for text in added).encode() + b"\n"
+
+
+def _beginnings(lines: list[str]) -> dict[int, int]:
+    """Where something that may be a section begins, by the hash of its first line, of its first two, and so on.
+
+    Each line is part of few of them, because a code block hides headings only until it ends: one look at the lines is
+    enough for any number of sections.
+    """
+    found: dict[int, int] = {}
+    for start, first in enumerate(lines):
+        if not first.startswith("## "):
+            continue
+        mark, fence = hash(first), ""
+        found.setdefault(mark, start)
+        for number in range(start + 1, len(lines)):
+            fence = _fence(lines[number], fence)
+            if lines[number].startswith("## ") and not fence:
+                break
+            mark = hash((mark, lines[number]))
+            found.setdefault(mark, start)
+    return found
+
+
+def _stands(text: str, lines: list[str], begun: dict[int, int]) -> bool:
+    parts = text.split("\n")
+    if not text.startswith("## "):
+        return f"\n{text}\n" in "\n".join(["", *lines, ""])  # what comes before the first heading, once in a file
+    start = begun.get(functools.reduce(lambda mark, line: hash((mark, line)), parts[1:], hash(parts[0])))
+    return start is not None and lines[start : start + len(parts)] == parts
 
 
 def problems(path: str, content: bytes) -> list[Problem]:

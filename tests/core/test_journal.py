@@ -34,6 +34,48 @@ def test_merging_again_changes_nothing(ours: bytes, theirs: bytes) -> None:
     assert journal.merge(merged, merged) == merged
 
 
+@given(ours=PIECES, theirs=PIECES)
+def test_a_section_stands_where_its_lines_do(ours: bytes, theirs: bytes) -> None:
+    """MERGE-9: looked up by its beginning, a section is found wherever a search through all of theirs finds it."""
+    there = "\n".join(theirs.decode("utf-8-sig").replace("\r\n", "\n").split("\n"))
+    standing = set(journal.sections(theirs))
+    here = dict.fromkeys(journal.sections(ours))
+    missing = [text for text in here if text not in standing and f"\n{text}\n" not in f"\n{there}\n"]
+    merged = journal.merge(ours, theirs)
+    if missing and there.strip():
+        assert merged == theirs.rstrip(b"\r\n") + "".join(f"\n\n{text}" for text in missing).encode() + b"\n"
+    else:
+        assert merged == (ours if missing else theirs)
+
+
+HOSTILE = {
+    "the same heading": lambda number: f"## 07:00 a\n{number}\n",
+    "no text": lambda number: f"## 07:00 {number}\n",
+    "code that ends": lambda number: f"## 07:00 a\n```\n## {number}\n```\n",
+    "code of two kinds": lambda number: f"## 07:00 {number}\n{('```', '~~~')[number % 2]}\n",
+    "code that never ends": lambda number: "```\n" * (number == 0) + f"## 07:00 {number}\n",
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_many_sections_cost_what_their_number_costs(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MERGE-9: whoever can push a journal of a megabyte makes nobody wait for a minute."""
+    looked = 0
+    real = journal._fence
+
+    def counted(line: str, fence: str) -> str:
+        nonlocal looked
+        looked += 1
+        return real(line, fence)
+
+    monkeypatch.setattr(journal, "_fence", counted)
+    theirs = "".join(HOSTILE[kind](number) for number in range(2_000)).encode()
+    ours = b"".join(b"## 08:00 b\n%d\n" % number for number in range(2_000))
+    merged = journal.merge(ours, theirs)
+    assert looked <= 6 * (theirs.count(b"\n") + ours.count(b"\n"))
+    assert len(merged) > len(theirs) + len(ours) and journal.merge(ours, merged) == merged
+
+
 @given(ours=st.binary(max_size=30), theirs=st.binary(max_size=30))
 def test_no_bytes_break_the_merge(ours: bytes, theirs: bytes) -> None:
     """MERGE-9: not UTF-8 on either side leaves theirs."""
