@@ -21,6 +21,9 @@ SHORT = 12  # hex digits of an id
 SKEWED = 7 * 86400.0  # seconds by which a commit may be older than one it follows
 MOST = 5_000  # lost versions that are listed
 MOST_OF_ONE = 1_000  # of them from one commit: a message could claim more than anybody reads, and hide the others
+MOST_FACTS = 2 * MOST_OF_ONE  # of all kinds that are read of one commit
+LARGE = 1 << 14  # characters of a message that takes time to read
+MOST_READ = 1 << 22  # characters of such messages that are read, newest first; small ones are read all the same
 ALL_OLD = 500  # so many older commits one after the other end the search; one with a false time hides nothing
 _ID = re.compile(rf"[0-9a-f]{{{SHORT}}}")
 CLOSING = (commits.RESTORED, commits.DISMISSED)
@@ -77,14 +80,17 @@ def _walk(repo: Repo, head: str, since: str | None, now: float) -> Known:
     oldest = now - DAYS * 86400
     closed: set[str] = set()
     found: dict[str, Conflict] = {}
-    old = 0
+    old = spent = 0
     for commit in repo.log(head, since):
         old = old + 1 if commit.time < oldest - SKEWED else 0
         if old > ALL_OLD:
             break
-        facts = commits.trailers(commit.message)
+        spent += len(commit.message) if len(commit.message) > LARGE else 0
+        if spent > MOST_READ and len(commit.message) > LARGE:
+            continue
+        facts = commits.trailers(commit.message, MOST_FACTS)
         closed |= {value for key, value in facts if key in CLOSING and _ID.fullmatch(value)}
-        lost = commits.lost_trailers(commit.message)[:MOST_OF_ONE] if commit.time >= oldest else []
+        lost = commits.lost_among(facts)[:MOST_OF_ONE] if commit.time >= oldest else []
         for blob, path in lost:
             id = identify(blob, path)
             if len(found) < MOST and id not in closed and id not in found and repo.has(blob):

@@ -380,10 +380,9 @@ def _facts_of(soul: Soul, head: str, known: str | None) -> list[tuple[str, str]]
     """The facts of the commits that are laid together; of lost versions those that published history has."""
     kept: dict[tuple[str, str], None] = {}
     for commit in soul.repo.log(head, known):
-        for key, value in commits.trailers(commit.message):
-            if key != commits.LOST:
-                kept[key, value] = None
-        for blob, path in commits.lost_trailers(commit.message):
+        facts = commits.trailers(commit.message)
+        kept |= {fact: None for fact in facts if fact[0] != commits.LOST}
+        for blob, path in commits.lost_among(facts):
             if known is not None and soul.repo.ever(known, path, blob):
                 kept[commits.lost(blob, path)] = None
     return list(kept)

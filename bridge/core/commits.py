@@ -63,25 +63,29 @@ def lost(blob: str, path: str) -> tuple[str, str]:
     return LOST, f"{blob} {quote(path)}"
 
 
-def trailers(text: str) -> list[tuple[str, str]]:
+def trailers(text: str, most: int | None = None) -> list[tuple[str, str]]:
     """Facts at the end of a message, in order, values as written; [] when the last block is not made of facts only.
 
-    The subject is never a fact, whatever it looks like.
+    The subject is never a fact, whatever it looks like. most: so many are read, and what follows is not looked at.
     """
-    lines = [line.rstrip("\r") for line in text.rstrip().split("\n")]
-    blanks = [number for number, line in enumerate(lines) if not line.strip()]
-    if not blanks:
+    lines = text.rstrip().split("\n")
+    blank = next((number for number in reversed(range(len(lines))) if not lines[number].strip()), 0)
+    if not any(line.rstrip("\r") for line in lines[:blank]):
         return []
-    found = [_TRAILER.fullmatch(line) for line in lines[blanks[-1] + 1 :]]
-    if not any(lines[: blanks[-1]]) or None in found:
-        return []
-    return [(match[1], match[2].strip()) for match in found if match]
+    end = None if most is None else blank + 1 + most
+    found = [_TRAILER.fullmatch(line.rstrip("\r")) for line in lines[blank + 1 : end]]
+    return [(match[1], match[2].strip()) for match in found if match] if None not in found else []
 
 
 def lost_trailers(text: str) -> list[tuple[str, str]]:
     """(blob, path) of every well-formed `Lost:` fact of a message, each once, in order."""
+    return lost_among(trailers(text))
+
+
+def lost_among(facts: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """(blob, path) of the well-formed `Lost:` facts among facts, each once, in order."""
     found: dict[tuple[str, str], None] = {}
-    for key, value in trailers(text):
+    for key, value in facts:
         blob, _, quoted = value.partition(" ")
         path = unquote(quoted)
         if key == LOST and _OID.fullmatch(blob) and path is not None and _in_a_tree(path):

@@ -71,3 +71,27 @@ def test_a_quiet_commit_costs_no_look_at_all_of_history(monkeypatch: pytest.Monk
     monkeypatch.setattr(world.repo, "log", lambda tip, since=None: asked.append(since) or log(tip, since))
     assert conflicts.read(world.repo, quiet, NOW, known).found == known.found
     assert asked == [world.head]
+
+
+def test_messages_of_a_megabyte_cost_no_more_than_some_of_them_and_hide_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """MERGE-6: a pack of some kilobytes holds hundreds of them."""
+    repo, looked = FakeRepo(), 0
+    real = commits.trailers
+
+    def counted(text: str, most: int | None = None) -> list[tuple[str, str]]:
+        nonlocal looked
+        looked += len(text)
+        return real(text, most)
+
+    monkeypatch.setattr(commits, "trailers", counted)
+    blob, tree = repo.write(b"a version"), repo.edit("", {})
+    facts = [commits.lost(blob, "notes/a.md")]
+    head = repo.commit(tree, [], "K (b)", "k@b", commits.message("words", "b", facts), int(NOW))
+    large = commits.message("words", "b", [commits.lost("0" * 40, "x" * 4_000)] * 250)
+    for number in range(50):
+        head = repo.commit(tree, [head], "K (b)", "k@b", large, int(NOW) + number)
+    (found,) = conflicts.read(repo, head, NOW).found
+    assert found.path == "notes/a.md"
+    assert looked < conflicts.MOST_READ + 2 * len(large) < 25 * len(large)

@@ -174,6 +174,15 @@ def test_what_no_merge_of_ours_wrote_is_no_lost_version(message: str) -> None:
     assert commits.lost_trailers(message) == []
 
 
+def test_no_more_facts_are_read_than_are_asked_for() -> None:
+    """Whoever can push a message of a megabyte makes nobody read all of it."""
+    text = "subject\n\n" + "".join(f"Key-{number}: value\n" for number in range(100))
+    assert commits.trailers(text, 3) == [("Key-0", "value"), ("Key-1", "value"), ("Key-2", "value")]
+    assert len(commits.trailers(text)) == len(commits.trailers(text, 1_000)) == 100
+    assert commits.trailers(text + "and no fact\n", 100) != [] == commits.trailers(text + "and no fact\n", 101)
+    assert commits.trailers("\n" * 1_000 + text.partition("\n\n")[2]) == [], "without a subject there are none"
+
+
 def test_facts_are_read_through_what_git_and_people_do_to_messages() -> None:
     message = f"x (pi)\r\n\r\nwords\r\n \r\nLost: {BLOB} a b\r\nLost: {BLOB} a b\r\nSigned-off-by: K <k@x>\r\n\r\n"
     assert commits.trailers(message) == [("Lost", f"{BLOB} a b")] * 2 + [("Signed-off-by", "K <k@x>")]

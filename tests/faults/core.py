@@ -358,8 +358,8 @@ FAULTS = (
     Fault(
         "a section that grew since is added a second time",
         "core/journal.py",
-        'if text not in standing and f"\\n{text}\\n" not in lines]',
-        "if text not in standing]",
+        "if not _stands(text, there, begun)]",
+        "]",
         "MERGE-9",
         ("tests/core/test_journal.py", "tests/core/test_vectors.py"),
     ),
