@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import astuple, dataclass, replace
 
 from bridge.app.soul import Soul
@@ -9,7 +10,8 @@ from bridge.core import entries, layout
 from bridge.core.errors import Held
 from bridge.core.model import File, Lost, SeenEntry
 
-MOST = 64  # writes into one file that are remembered one by one; older ones are remembered together
+MOST = 64  # writes into one file that are remembered one by one; when there are more,
+KEPT = 32  # so many of the newest stay as they are, and older ones are remembered together
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +40,54 @@ def remember(
         return
     boot = soul.boot if boot is None else boot
     writes = [*_writes(soul, path), _Write(soul.clock.now(), began, before.file.oid, after.oid, boot)]
-    while len(writes) > MOST:
-        writes = _folded(soul, path, writes)
+    _keep(soul, path, writes)
+
+
+def came_out(soul: Soul, path: str, version: File) -> None:
+    """The agent wrote this version into a file that an exchange of ours took out. What we lay with its entries in it
+    tells nothing about who has read that: the agent knew them before."""
+    if layout.is_memory(path) and _is_text(soul, version):
+        own = _Write(soul.clock.now(), soul.clock.boottime(), version.oid, version.oid, soul.boot)
+        _keep(soul, path, [*_writes(soul, path), own])
+
+
+def _is_text(soul: Soul, version: File) -> bool:
+    try:
+        return bool(_entries(soul, version.oid))
+    except Held:
+        return False
+
+
+def _keep(soul: Soul, path: str, writes: list[_Write]) -> None:
+    writes = writes if len(writes) <= MOST else _folded(soul, path, writes)
     soul.seen.remember(_name(path), [list(astuple(write)) for write in writes])
 
 
 def _folded(soul: Soul, path: str, writes: list[_Write]) -> list[_Write]:
-    """The writes with the two oldest that are alike remembered as one: read both or neither, so that an agent with a
-    copy from before them takes nothing out, however often we wrote since."""
-    at = 0 if _was_read(soul, path, writes[0]) == _was_read(soul, path, writes[1]) else 1
-    return [*writes[:at], replace(writes[at + 1], before=writes[at].before), *writes[at + 2 :]]
+    """The writes, with the older ones as two: one of those that were read and one of those that were not, so that an
+    agent with a copy from before them takes nothing out, however often we wrote since."""
+    older = writes[:-KEPT]
+    read = [write for write in older if _was_read(soul, path, write)]
+    unread = [write for write in older if write not in read]
+    folded = [functools.reduce(functools.partial(_together, soul), each) for each in (read, unread) if each]
+    soul.repo.flush()  # no commit holds what stands for several
+    return [*folded, *writes[-KEPT:]]
+
+
+def _together(soul: Soul, one: _Write, two: _Write) -> _Write:
+    """Two writes as one. What the agent wrote in between came with neither of them."""
+    try:
+        before, between, then = (_entries(soul, oid) for oid in (one.before, one.after, two.before))
+    except Held:
+        return replace(two, before=one.before)
+    came = set(between)
+    own = [entry for entry in then if entry not in came]
+    after = two.after if two.after != two.before else _stored(soul, [*between, *own])
+    return replace(two, before=_stored(soul, [*before, *own]), after=after)
+
+
+def _stored(soul: Soul, found: list[str]) -> str:
+    return soul.repo.write(entries.write(dict.fromkeys(found)))
 
 
 def _was_read(soul: Soul, path: str, write: _Write) -> bool:

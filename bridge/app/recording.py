@@ -117,6 +117,7 @@ def _record_leftover(soul: Soul, progress: Progress, leftover: Leftover) -> None
         local.lost = (Lost(path, version, "ours"),)
     else:
         base = arrivals.base_of(soul, path, leftover.base, version, came_out=True)
+        arrivals.came_out(soul, path, version)
         local.triples[path] = Triple(base, version, soul.repo.entry(tree, path))
     commit(soul, progress, local)
     _keep_leftover(soul, leftover.id, version, raw)

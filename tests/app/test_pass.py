@@ -687,6 +687,7 @@ def test_however_often_we_wrote_a_copy_from_before_takes_nothing_out(
     reads: so many of the first arrivals were read before the agent made its copy. Nobody counts beyond four here.
     """
     monkeypatch.setattr(arrivals, "MOST", 4)
+    monkeypatch.setattr(arrivals, "KEPT", 2)
     world, (one, two) = joined("laptop", "phone")
     came, read_at = [f"old {number}" for number in range(20)], -1.0
     one.write(MEMORY, "\n§\n".join(came) + "\n")
@@ -696,14 +697,41 @@ def test_however_often_we_wrote_a_copy_from_before_takes_nothing_out(
         if number == reads:
             read_at, copy = one.soul.clock.boottime(), list(came)
         came.append(f"from the phone {number}")
-        two.write(MEMORY, "\n§\n".join(came) + "\n")
+        two.write(MEMORY, (two.text(MEMORY) or "") + f"§\n{came[-1]}\n")
         world.settle()
+        if number >= reads:  # it appends without reading, and knows what it wrote: that proves nothing
+            came.append(f"mine {number}")
+            copy.append(f"mine {number}")
+            one.write(MEMORY, (one.text(MEMORY) or "") + f"§\n{copy[-1]}\n")
+            world.settle()
     dropped = copy.pop()
     one.write(MEMORY, "\n§\n".join([*copy, "mine"]) + "\n")
     world.settle()
     found = (one.text(MEMORY) or "").strip().split("\n§\n")
     assert set(found) == {*came, "mine"} - {dropped}, "and what it had read, it may take out"
     assert one.text(MEMORY) == two.text(MEMORY)
+
+
+def test_an_entry_of_its_own_that_came_back_is_no_sign_that_the_agent_read_it() -> None:
+    """MERGE-12: what it wrote into a file that an exchange took out stands in what we lay next; it knew that before."""
+    world, (one, two) = joined("laptop", "phone")
+    one.write(MEMORY, "old\n§\nolder\n")
+    world.settle()
+    one.soul.was_read = lambda path, since: False
+    writer = one.tree.agent_open(MEMORY)
+    two.write(MEMORY, "old\n§\nolder\n§\nfrom the phone\n")
+    two.settle()
+    one.settle(passes=40)
+    assert "from the phone" in (one.text(MEMORY) or ""), "it was open for too long to be waited for"
+    writer.write("§\nmine\n".encode())
+    writer.close()
+    one.settle()
+    assert "mine" in (one.text(MEMORY) or "")
+    one.write(MEMORY, "old\n§\nolder\n§\nmine\n§\nmine too\n")
+    world.settle()
+    assert one.text(MEMORY) == two.text(MEMORY)
+    found = (one.text(MEMORY) or "").strip().split("\n§\n")
+    assert sorted(found) == ["from the phone", "mine", "mine too", "old", "older"]
 
 
 def test_what_the_agent_wrote_after_an_unread_arrival_it_can_delete_again() -> None:

@@ -328,8 +328,8 @@ FAULTS = (
     Fault(
         "of our writes into a file the oldest are forgotten",
         "app/arrivals.py",
-        "        writes = _folded(soul, path, writes)\n",
-        "        writes = writes[1:]\n",
+        "    writes = writes if len(writes) <= MOST else _folded(soul, path, writes)\n",
+        "    writes = writes[-MOST:]\n",
         "MERGE-12",
         PASS,
     ),
@@ -357,6 +357,22 @@ FAULTS = (
         "                self._expect(way, path, seen, present)\n                yield present\n",
         "MERGE-12",
         ("tests/contract/test_who_read.py",),
+    ),
+    Fault(
+        "an entry of the agent's own that we lay again is a sign that it read what we laid",
+        "app/recording.py",
+        "        arrivals.came_out(soul, path, version)\n",
+        "",
+        "MERGE-12",
+        PASS,
+    ),
+    Fault(
+        "what the agent wrote between two writes of ours came with them",
+        "app/arrivals.py",
+        "before=_stored(soul, [*before, *own]), after=after)",
+        "before=one.before, after=after)",
+        "MERGE-12",
+        PASS,
     ),
     Fault(
         "the moment before a write of ours is told by the wall clock",

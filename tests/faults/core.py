@@ -486,8 +486,8 @@ FAULTS = (
     Fault(
         "the words of a subject count as facts",
         "core/commits.py",
-        "    if not any(lines[: blanks[-1]]) or None in found:\n",
-        "    if None in found:\n",
+        '    if not any(line.rstrip("\\r") for line in lines[:blank]):\n',
+        "    if not lines:\n",
         "COMMIT-1",
         ("tests/core/test_commits.py",),
     ),
