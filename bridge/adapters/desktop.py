@@ -6,6 +6,8 @@ import html
 import shutil
 from collections.abc import Callable
 
+from bridge.core.words import line
+
 USUAL = "notify-send"
 LONGEST = 300  # characters: a notice is read in passing
 # Words go in as arguments of the script, never as a part of it.
@@ -20,12 +22,12 @@ def command(
     title: str, body: str, *, urgent: bool, which: Callable[[str], str | None] = shutil.which
 ) -> list[str] | None:
     """The words of a program that shows it; None where neither notify-send nor osascript is installed."""
-    title, body = (text if len(text) <= LONGEST else text[:LONGEST] + "…" for text in (title, body))
+    title, body = (line(text, LONGEST - 2) for text in (title, body))
     if program := which(USUAL):
         urgency = "critical" if urgent else "normal"
         # Some desktops read markup in the body.
         body = html.escape(body, quote=False)
         return [program, "--app-name=soul-bridge", f"--urgency={urgency}", "--", title, body]
     if program := which("osascript"):
-        return [program, *(word for line in _SCRIPT for word in ("-e", line)), title, body]
+        return [program, *(word for step in _SCRIPT for word in ("-e", step)), title, body]
     return None

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from bridge.core.instants import iso
-from bridge.core.words import escaped
+from bridge.core.words import escaped, line, readable
 
 if TYPE_CHECKING:
     from bridge.core.ports import Clock
@@ -33,6 +33,7 @@ LONGEST = 500  # characters of a text in a fact: more would be contents, not a f
 MOST = 1000  # items of a list in a fact
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "warn": 30, "error": 40, "critical": 50}
 JOURNAL = Path("/run/systemd/journal/socket")
+_FOR_PEOPLE = ("sentence", "problem", "advice")  # facts in words, with what others named in them
 _LONGEST_FIELD = 16_000  # characters: an entry is one datagram
 _PATIENCE = 1.0  # seconds: a journal that hangs must not hold a pass up
 _PRIORITIES = {10: 7, 20: 6, 30: 4, 40: 3, 50: 2}  # as syslog counts
@@ -142,17 +143,17 @@ def read_events(path: Path, follow: bool, sleep: Callable[[float], None]) -> Ite
 def _whole_lines(file: Any) -> Iterator[bytes]:
     while True:
         start = file.tell()
-        line = file.readline()
-        if not line.endswith(b"\n"):
+        each = file.readline()
+        if not each.endswith(b"\n"):
             file.seek(start)
             return
-        yield line
+        yield each
 
 
 def _facts(lines: Any) -> Iterator[dict[str, Any]]:
-    for line in lines:
+    for each in lines:
         with contextlib.suppress(ValueError, RecursionError):
-            fact = json.loads(line)
+            fact = json.loads(each)
             if isinstance(fact, dict):
                 yield fact
 
@@ -254,15 +255,23 @@ class _Journal:
 def _entry(fields: Mapping[str, Any]) -> bytes:
     """An entry of the journal: MESSAGE for people, PRIORITY, and each field as SOUL_BRIDGE_<NAME>."""
     said = [str(fields[name]) for name in ("agent", "event") if fields.get(name)]
-    said += [str(fields[name]) for name in ("sentence", "problem", "advice", "exception") if fields.get(name)]
-    known = {"agent", "event", "sentence", "problem", "advice", "exception", "timestamp", "level", "body"}
-    rest = " ".join(f"{name}={_plain(value)}" for name, value in fields.items() if name not in known)
+    said += [str(fields[name]) for name in _FOR_PEOPLE if fields.get(name)]
+    said += [str(fields["exception"])] if fields.get("exception") else []
+    known = {"agent", "event", *_FOR_PEOPLE, "exception", "timestamp", "level", "body"}
+    rest = " ".join(
+        f"{name}={line(_plain(value), _LONGEST_FIELD)}" for name, value in fields.items() if name not in known
+    )
     message = ": ".join(said) + (f" ({rest})" if rest else "")
     level = LEVELS.get(str(fields.get("level")), LEVELS["info"])
-    rows = {"MESSAGE": message, "PRIORITY": str(_PRIORITIES[level]), "SYSLOG_IDENTIFIER": "soul-bridge"}
+    rows = {
+        "MESSAGE": readable(message, _LONGEST_FIELD),
+        "PRIORITY": str(_PRIORITIES[level]),
+        "SYSLOG_IDENTIFIER": "soul-bridge",
+    }
     for name, value in fields.items():
         if name not in ("timestamp", "level", "exception") and value is not None:
-            rows[f"SOUL_BRIDGE_{re.sub('[^A-Z0-9_]', '_', name.upper())}"] = _plain(value)
+            words = _plain(value) if name not in _FOR_PEOPLE else readable(_plain(value), _LONGEST_FIELD)
+            rows[f"SOUL_BRIDGE_{re.sub('[^A-Z0-9_]', '_', name.upper())}"] = words
     return b"".join(_row(name, value) for name, value in rows.items())
 
 

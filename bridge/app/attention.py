@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from bridge.app import namesake, status
 from bridge.core.instants import seconds
+from bridge.core.words import line
 
 UNVERIFIED = 86400.0  # seconds without a pass that saw that all is the same here and at the remote
 AWAKE = 600.0  # seconds that this has to go on while somebody looks: a machine that just woke up gets its chance
@@ -43,7 +44,8 @@ def reasons(document: status.Document) -> dict[str, str]:
     for words in document.get("warnings", ()):
         if words.startswith(namesake.CALLED):
             found["name"] = words.partition("\n")[0]
-    return found
+    # They go to a desktop, a terminal or a program of the owner's, and what others named is in them.
+    return {kind: line(words) for kind, words in found.items()}
 
 
 def is_overdue(document: status.Document, now: float, since: float) -> bool:

@@ -14,7 +14,7 @@ from bridge.core import bodies, identity, layout, nextstep, publish
 from bridge.core.errors import SoulError
 from bridge.core.instants import seconds
 from bridge.core.model import Presence
-from bridge.core.words import counted
+from bridge.core.words import counted, line
 
 MANY_PACKS = 100
 LARGE = 2 << 30  # bytes: hosts begin to refuse about here
@@ -253,7 +253,7 @@ def held(patient: Patient) -> Finding | None:
     """Paths that are set aside, and why (GUARD-5)."""
     if patient.status is None:
         return None
-    paths = [f"{one['path']} ({one['rule']}: {one['reason']})" for one in patient.status.get("held", ())]
+    paths = [line(f"{one['path']} ({one['rule']}: {one['reason']})") for one in patient.status.get("held", ())]
     if not paths:
         return ok("no path is set aside")
     return warn(f"set aside: {listed(paths)}", _ways(patient, patient.status["held"]))

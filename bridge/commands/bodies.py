@@ -72,7 +72,7 @@ def _steps(body: str, rows: list[dict[str, Any]], settings: config.Settings, con
     # A name that is none could make a command out of what is printed.
     row = next((row for row in rows if row["body"] == body and identity.NAME.fullmatch(body)), None)
     if row is None:
-        known = ", ".join(row["body"] for row in rows) or "none"
+        known = ", ".join(line(row["body"], 40) for row in rows) or "none"
         raise Refused(
             f"no body {readable(body, 40)!r} is in the registry of {settings.agent}: there are {known}",
             kind="rule",

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 
 from bridge.core.layout import MAIN
+from bridge.core.words import line
 
 # rule, words in the reason ("" for any), what to do; {path}, {body} and {agent} are filled in
 _HELD: tuple[tuple[str, str, str], ...] = (
@@ -57,8 +58,8 @@ def of_held(item: Mapping[str, str], agent: str, body: str, soul: str) -> str:
     """What to do about one held path ({path, rule, reason}); "" where nothing is known. soul: where the checkout is."""
     for rule, words, step in _HELD:
         if rule == item["rule"] and re.search(words, item["reason"]):
-            path = shlex.quote(item["path"])
-            place = shlex.quote(f"{soul}/{item['path']}")
+            path = _typed(item["path"])
+            place = _typed(f"{soul}/{item['path']}")
             return step.format(agent=agent, body=body, soul=shlex.quote(soul), path=path, place=place)
     return ""
 
@@ -77,3 +78,8 @@ def of_git(reason: str, soul: str) -> str:
     place = shlex.quote(soul)
     step = next(step for words, step in _GOING if re.search(words, reason))
     return step.format(git=f"git -C {place}", lock=shlex.quote(f"{soul}/.git/index.lock"))
+
+
+def _typed(path: str) -> str:
+    """A path as a shell takes it; what nobody can type, nor read as one line, is left to whoever knows its name."""
+    return shlex.quote(path) if path == line(path) else "PATH"

@@ -191,4 +191,17 @@ def test_the_desktop_is_told_by_the_program_that_is_there() -> None:
     assert not any("do shell" in word for word in said[:-1])
     assert desktop.command("t", "b", urgent=True, which=found()) is None
     cut = desktop.command("t", "b" * 10_000, urgent=True, which=found("notify-send"))
-    assert cut and len(cut[-1]) == desktop.LONGEST + 1
+    assert cut and len(cut[-1]) == desktop.LONGEST
+
+
+EVIL = "x\u202egnp\x1b[2J\x1b]0;t\x07\x00\n  next: rm -r ."
+
+
+def test_what_others_named_is_shown_to_a_person_as_one_plain_line() -> None:
+    """A name from the remote steers no terminal and no desktop, writes no line, and keeps no program from starting."""
+    said = reasons(document(held=[{**HELD, "path": EVIL}], warnings=[f"two machines share the name {EVIL}"]))
+    said |= reasons(document(problem={**problem("auth"), "message": EVIL}))
+    shown = desktop.command(EVIL, EVIL, urgent=True, which=lambda name: f"/usr/bin/{name}")
+    assert len(said) == 3 and shown is not None
+    for words in (*said.values(), *shown):
+        assert words.isprintable() and "\n" not in words

@@ -266,3 +266,12 @@ def test_the_tracebacks_of_the_ssh_library_stay_out_of_the_log() -> None:
     assert "Traceback" not in stream.getvalue()
     told = json.loads(stream.getvalue())
     assert (told["event"], told["level"], told["logger"]) == ("overflow", "warning", "watchdog")
+
+
+def test_what_others_named_steers_no_terminal_that_shows_the_journal() -> None:
+    evil = "x\u202egnp\x1b[2J"
+    facts = {"event": "sync.finished", "path": evil, "problem": "first\nsecond", "sentence": f"wrote {evil}"}
+    shown = events._entry(facts).decode("utf-8", "replace")
+    assert "first\nsecond" in shown, "words of ours keep their lines"
+    people, path, _ = shown.partition("SOUL_BRIDGE_PATH")
+    assert path and "\x1b" not in people and "\u202e" not in people and "(path=x\\u202egnp" in people

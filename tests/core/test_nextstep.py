@@ -35,6 +35,13 @@ def test_each_reason_has_its_step(rule: str, reason: str, words: tuple[str, ...]
     assert all(word in step for word in words), step
 
 
+@pytest.mark.parametrize("path", ["z\n  next: rm -r .", "a\x1b[2J", "a\u202egnp", "a\tb", "\udcff"])
+def test_a_name_that_nobody_can_read_is_part_of_no_command(path: str) -> None:
+    """Whoever can push names files, and none of them writes a line of advice."""
+    step = nextstep.of_held(held("GUARD-6", "unreadable: permission denied", path), *ABOUT)
+    assert step and "PATH" in step and path not in step and "\n" not in step
+
+
 def test_a_deletion_that_waits_is_never_only_confirmed() -> None:
     """GUARD-2, GUARD-3."""
     for rule in ("GUARD-2", "GUARD-3"):
