@@ -126,6 +126,11 @@ def base_of(soul: Soul, path: str, seen_file: File | None, version: File | None,
     return File(oids[-1] if oids else soul.repo.write(entries.write(base)), seen_file.mode)
 
 
+def stood(soul: Soul, path: str, oid: str) -> bool:
+    """Whether a write of ours into a memory file is remembered that took this version's place, or laid it."""
+    return any(oid in (write.before, write.after) for write in _writes(soul, path))
+
+
 def dropped(soul: Soul, path: str, base: File | None, version: File | None, theirs: File | None) -> tuple[Lost, ...]:
     """Their version, as lost, when a local write drops entries that arrived within the last day (MERGE-12)."""
     if not layout.is_memory(path) or base is None or version is None or theirs is None:

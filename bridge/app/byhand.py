@@ -15,8 +15,8 @@ from bridge.app.observing import leave, remember_waits, waits_of
 from bridge.app.recording import Local, commit
 from bridge.app.soul import Progress, Soul
 from bridge.app.standing import ACCEPTED
-from bridge.core import commits, plan, publish
-from bridge.core.model import Commit, File, SeenEntry
+from bridge.core import commits, layout, plan, publish
+from bridge.core.model import Commit, File, SeenEntry, Triple
 
 Changes = dict[str, tuple[File | None, File | None]]
 
@@ -55,9 +55,12 @@ def _settle(soul: Soul, progress: Progress, before: str, made: int, changes: Cha
             entry is not None and entry.stamp.ctime_ns / 1e9 + plan.RACY >= made,
             partial(_read, soul, path, entry, path in untouched, committed),
             partial(soul.tree.ignored, path),
-            partial(soul.repo.ever, before, path, committed.oid if committed is not None else ""),
+            partial(_stood, soul, before, path, committed),
         )
-        triple = publish.taken_out_held(change) if path in holds else publish.taken_out(change)
+        if layout.is_lock(path):  # who has the lease is what a body published, not what an agent wrote there (MERGE-10)
+            triple: Triple | None = Triple(committed, committed, had)
+        else:
+            triple = publish.taken_out_held(change) if path in holds else publish.taken_out(change)
         if triple is not None:
             triples[path] = triple
     if triples:
@@ -71,6 +74,12 @@ def _read(soul: Soul, path: str, entry: SeenEntry | None, untouched: bool, commi
     if entry is None or untouched:
         return entry.file if entry is not None else None
     return arrivals.base_of(soul, path, entry.file, committed)
+
+
+def _stood(soul: Soul, before: str, path: str, committed: File | None) -> bool:
+    """Whether what was committed stood there before: in a commit, or on the disk until we wrote over it."""
+    oid = committed.oid if committed is not None else ""
+    return arrivals.stood(soul, path, oid) or soul.repo.ever(before, path, oid)
 
 
 def _below(soul: Soul, before: str, tip: str) -> tuple[str, int]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bridge.app import byhand, publishing, repairing
+from bridge.app import byhand, leasing, publishing, repairing
 from bridge.core import cycle
 from bridge.core.errors import Moved
 from bridge.core.model import CheckoutState, File
@@ -348,3 +348,18 @@ def test_a_remotes_last_tip_that_is_here_stays_remembered() -> None:
     known = one.seen.recall("remote")
     repairing.find_remote_again(one.soul)
     assert one.seen.recall("remote") == known is not None
+
+
+@pytest.mark.parametrize("committed", ["no lease\n", None])
+def test_a_person_commits_no_lease(committed: str | None) -> None:
+    """MERGE-10: who holds it is what a body published; what lies there otherwise is put back, committed or not."""
+    world, (one, two) = grown("laptop", "phone")
+    leasing.acquire(two.soul, 600.0)
+    world.settle()
+    lease = two.text("locks/consolidation.json")
+    assert lease and one.text("locks/consolidation.json") == lease
+    if committed is not None:
+        one.write("locks/consolidation.json", committed)
+    one.repo.names[MAIN] = by_hand(one, one.soul.head() or "", {"locks/consolidation.json": committed})
+    world.settle()
+    assert one.text("locks/consolidation.json") == two.text("locks/consolidation.json") == lease

@@ -308,6 +308,22 @@ FAULTS = (
         "REPO-7",
         ("tests/app/test_pass_person.py",),
     ),
+    Fault(
+        "a lease that a person committed is published",
+        "app/byhand.py",
+        "        if layout.is_lock(path):",
+        "        if not path:",
+        "MERGE-10",
+        ("tests/app/test_pass_person.py",),
+    ),
+    Fault(
+        "what stood on the disk until we wrote over it was never there",
+        "app/byhand.py",
+        "return arrivals.stood(soul, path, oid) or soul.repo.ever(before, path, oid)",
+        "return soul.repo.ever(before, path, oid)",
+        "REPO-7",
+        ("tests/simulation/test_simulation.py",),
+    ),
     # --- arrivals
     Fault(
         "a write is merged as if it had read what came in meanwhile",

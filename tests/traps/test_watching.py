@@ -50,10 +50,10 @@ def test_the_program_does_not_wake_itself(laptop: Body, server: Body) -> None:
     server.sync()
     laptop.sync()
     until(lambda: "has a canoe" in laptop.entries(MEMORY), "it arrives")
-    time.sleep(3)  # what came out of the exchange is let go of after two seconds
+    time.sleep(10)  # what came out of the exchange is let go of after two seconds; polls are close for some more
     before = passes(laptop)
     time.sleep(2)
-    assert passes(laptop) - before <= 2, "a poll, and perhaps a look at what came out of an exchange"
+    assert passes(laptop) - before <= 2, "two polls at most"
     assert laptop.stop() == 0
 
 
