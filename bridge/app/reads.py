@@ -3,8 +3,10 @@
 The kernel says that a file was closed after reading, not by whom. So every read of ours is announced before its
 close, and pays for one close that the watcher sees soon after.
 
-Nor does it say when. What the watcher hears comes late, but in order: a close that it hears before our exchange of that
-file was of the version before, even if it was heard, or happened, after we had set about the exchange.
+Nor does it say which version. What the watcher hears comes late, but in order: a close that it hears before our
+exchange of that file was of the version before, even if it was heard, or happened, after we had set about the
+exchange. And once an agent wrote the file, who reads it reads what that agent made of it, which may be an older copy:
+such reads count again when that was recorded.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -27,10 +29,12 @@ LATE = 30.0  # seconds within which it tells of an exchange; later it never saw 
 
 @dataclass(eq=False, slots=True)
 class _Exchange:
-    """When it began and when it was done, boottimes; the watcher has not told of it yet."""
+    """When it began and when it was done, boottimes; the watcher has not told of it yet. came: of a file that took the
+    name since."""
 
     began: float
     done: float = math.inf
+    came: bool = False
 
 
 class Reads:
@@ -43,8 +47,15 @@ class Reads:
         self._full = MOST
         self._others: dict[str, float] = {}
         self._exchanges: dict[str, list[_Exchange]] = {}
+        self._written: dict[str, float] = {}
+        self._coming: dict[str, float] = {}
         self._blind = True
         self._lock = threading.Lock()
+
+    @property
+    def ears(self) -> tuple[Callable[[str], None], ...]:
+        """What a watcher tells of: a close after a read, a name that was given up, one that was taken, a write."""
+        return self.closed, self.left, self.came, self.written
 
     def watching(self, sees: bool) -> None:
         """Whether the watcher sees everything: while it does not, nobody can tell who read what."""
@@ -84,11 +95,41 @@ class Reads:
         """The watcher saw that this file gave up its name, as it does in an exchange."""
         with self._lock:
             exchanges = self._exchanges.get(path, [])
-            if exchanges:
+            if not exchanges:
+                self._note(self._written, path)
+            else:
+                self._written.pop(path, None)  # ours stands there now
+                if not exchanges[0].came:
+                    self._note(self._coming, path)  # names are moved one after the other here
                 # What we closed before that was told before that: the kernel told two closes as one.
                 _, later = self._owed(path, exchanges[0].done)
                 _keep(self._ours, path, later)
                 _keep(self._exchanges, path, exchanges[1:])
+
+    def came(self, path: str) -> None:
+        """The watcher saw a file take this name."""
+        with self._lock:
+            for exchange in self._unheard(path)[:1]:
+                exchange.came = True
+            if self._clock.boottime() - self._coming.pop(path, -math.inf) >= SOON:
+                self._note(self._written, path)
+
+    def written(self, path: str) -> None:
+        """The watcher saw this file written in place."""
+        with self._lock:
+            self._note(self._written, path)
+
+    def recorded(self, path: str, began: float) -> None:
+        """What stood there after this boottime has been recorded: if nobody wrote since, a read is a read of that."""
+        with self._lock:
+            if self._written.get(path, math.inf) < began:
+                del self._written[path]
+
+    def _note(self, moments: dict[str, float], path: str) -> None:
+        moments.pop(path, None)
+        moments[path] = self._clock.boottime()
+        if len(moments) > MOST:
+            del moments[next(iter(moments))]
 
     def closed(self, path: str) -> None:
         """The watcher saw this file closed after a read."""
@@ -96,7 +137,7 @@ class Reads:
             exchanges = self._unheard(path)
             before, later = self._owed(path, exchanges[0].done if exchanges else math.inf)
             _keep(self._ours, path, before[1:] + later)
-            if not before:
+            if not before and path not in self._written:
                 when = math.nextafter(exchanges[0].began, -math.inf) if exchanges else self._clock.boottime()
                 self._others[path] = max(self._others.get(path, -1.0), when)
                 if len(self._others) > MOST:

@@ -76,6 +76,7 @@ def record(soul: Soul, order: Order, progress: Progress) -> None:
             soul.tree.drop(leftover.id)
             continue
         progress.due(soul.clock.boottime() + plan.RACY)
+    began = soul.clock.boottime()
     found = observe(soul, order, progress)
     with soul.seen.transaction():
         for path, entry in found.unchanged.items():
@@ -83,6 +84,8 @@ def record(soul: Soul, order: Order, progress: Progress) -> None:
     soul.watching = plan.finished(soul.watching, found.unchanged)
     commit(soul, progress, _local(soul, found))
     soul.watching = plan.finished(soul.watching, found.versions)
+    for path in (*found.unchanged, *found.versions):
+        soul.recorded(path, began)
     if found.complete and not progress.pending and soul.seen.recall(JOINING):
         soul.seen.remember(JOINING, None)
 

@@ -61,9 +61,10 @@ class Soul:
     frozen: directories that are not materialised, because a consolidation reads them (MERGE-12). lost: another lease
     than that consolidation's was read. born: since when this memory is where it is, epoch seconds; before that, it
     may have been another copy's. was_read: whether the agent closed a file after reading it since a boottime;
-    true where nobody can tell (MERGE-12). replacing: around an exchange of a file that began at a boottime,
-    for who tells its readers apart. boot: which start of the machine this is; what was remembered with a boottime of
-    another one is of an unknown age. key: the fingerprint of this body's deploy key, None: not known.
+    true where nobody can tell (MERGE-12). replacing: around an exchange of a file that began at a boottime, for who
+    tells its readers apart. recorded: what a file held at a boottime has been recorded. boot: which start of the
+    machine this is; what was remembered with a boottime of another one is of an unknown age. key: the fingerprint of
+    this body's deploy key, None: not known.
     strange: by path of another body, the commit whose history never held the blob that stands there (MERGE-9).
     ended: the outcome of the last pass, a `sync.Outcome`.
     placed, unrecorded: raise Refused for a private key inside the checkout, and for one that history has (CONTENT-2).
@@ -98,6 +99,7 @@ class Soul:
     born: float = math.inf
     was_read: Callable[[str, float], bool] = _always
     replacing: Callable[[str, float], AbstractContextManager[None]] = _unheard
+    recorded: Callable[[str, float], object] = _unheard
     key: Callable[[], str | None] = _unknown
     placed: Callable[[], None] = _fit
     unrecorded: Callable[[], None] = _fit

@@ -134,6 +134,7 @@ def open_soul(
         born=born,
         was_read=reads.since,
         replacing=reads.replacing,
+        recorded=reads.recorded,
         boot=boot(),
         key=partial(keys.fingerprint, settings.key),
     )

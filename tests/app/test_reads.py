@@ -175,3 +175,56 @@ def test_a_file_that_an_agent_moves_away_changes_nothing_about_our_reads() -> No
     reads.left(MEMORY)
     reads.closed(MEMORY)
     assert not reads.since(MEMORY, clock.boottime())
+
+
+def test_what_an_agent_wrote_hides_ours_until_it_is_recorded() -> None:
+    reads, clock = seeing()
+    began = clock.boottime()
+    with reads.replacing(MEMORY, began):
+        reads.came(MEMORY)
+        reads.left(MEMORY)
+    clock.advance(1)
+    reads.written(MEMORY)
+    reads.closed(MEMORY)
+    assert not reads.since(MEMORY, began)
+    reads.recorded(MEMORY, clock.boottime() - 0.5)
+    reads.closed(MEMORY)
+    assert reads.since(MEMORY, began) is False, "it was written after what was recorded had been looked at"
+    clock.advance(1)
+    reads.recorded(MEMORY, clock.boottime())
+    reads.closed(MEMORY)
+    assert reads.since(MEMORY, began)
+
+
+@pytest.mark.parametrize("hears", ["came", "left"])
+def test_a_name_that_an_agent_gave_or_took_hides_ours_too(hears: str) -> None:
+    reads, clock = seeing()
+    began = clock.boottime()
+    with reads.replacing(MEMORY, began):
+        reads.came(MEMORY)
+        reads.left(MEMORY)
+    getattr(reads, hears)(MEMORY)
+    reads.closed(MEMORY)
+    assert not reads.since(MEMORY, began)
+
+
+def test_where_names_are_moved_one_after_the_other_the_one_that_comes_is_ours() -> None:
+    reads, clock = seeing()
+    began = clock.boottime()
+    with reads.replacing(MEMORY, began):
+        reads.left(MEMORY)
+        reads.came(MEMORY)
+    reads.closed(MEMORY)
+    assert reads.since(MEMORY, began)
+    reads.came(MEMORY)
+    later = clock.boottime()
+    clock.advance(1)
+    reads.closed(MEMORY)
+    assert not reads.since(MEMORY, later + 0.5)
+
+
+def test_what_is_remembered_of_writes_has_a_limit() -> None:
+    reads, _ = seeing()
+    for number in range(2 * MOST):
+        reads.written(f"notes/{number}.md")
+    assert len(reads._written) <= MOST

@@ -42,7 +42,7 @@ class World:
         self.reads = Reads(self.clock)
         name = swap_in_steps if self.in_steps else swap
         self.tree = Tree(self.root, self.root / ".git/soul-bridge", self.clock, swap=name, reads=self.reads.ours)
-        self.watch = Watch(self.root, lambda path: None, self.closed, self.left)
+        self.watch = Watch(self.root, lambda path: None, self.closed, self.left, self.came, self.written)
         self.watch.start()
         self.reads.watching(True)
         self.look()
@@ -56,6 +56,15 @@ class World:
         time.sleep(self.late)
         self.reads.left(path)
         self.heard.append("left")
+
+    def came(self, path: str) -> None:
+        time.sleep(self.late)
+        self.reads.came(path)
+        self.heard.append("came")
+
+    def written(self, path: str) -> None:
+        self.reads.written(path)
+        self.heard.append("written")
 
     def look(self) -> SeenEntry:
         """What the file is, read by us."""
@@ -128,7 +137,34 @@ def test_an_exchange_that_does_not_take_place_hides_no_read(world: World) -> Non
     world.exchange(seen, lambda step: world.place.write_bytes(b"agent\n") and None if step == "replace.note" else None)
     world.until("closed", 3)
     assert not world.reads.since(MEMORY, earlier), "it was our own look"
+    time.sleep(0.3)
     last = world.clock.boottime()
+    world.reads.recorded(MEMORY, last)
     world.place.read_bytes()
     world.until("closed", world.heard.count("closed") + 1)
     assert world.reads.since(MEMORY, last)
+
+
+@pytest.mark.parametrize("habit", ["renames", "truncates"])
+def test_who_reads_what_an_agent_wrote_since_has_read_nothing_of_ours(world: World, habit: str) -> None:
+    """An agent that goes on with a stale copy of its own, and reads that each time, never sees what came."""
+    seen = world.look()
+    world.until("closed", 2)
+    began = world.exchange(seen, lambda step: None)
+    world.until("left", 1)
+    if habit == "renames":
+        fresh = world.place.with_name("fresh")
+        fresh.write_bytes(b"stale\n")
+        fresh.replace(world.place)
+    else:
+        world.place.write_bytes(b"stale\n")
+    time.sleep(0.3)
+    closed = world.heard.count("closed")
+    world.place.read_bytes()
+    world.until("closed", closed + 1)
+    assert not world.reads.since(MEMORY, began)
+    world.reads.recorded(MEMORY, world.clock.boottime())
+    time.sleep(0.3)
+    world.place.read_bytes()
+    world.until("closed", closed + 2)
+    assert world.reads.since(MEMORY, began), "what stands there is what was recorded"

@@ -57,10 +57,23 @@ class Folders:
     `trouble`: why some of them cannot be watched, as an error. Raises OSError when no inotify instance is to be had.
     """
 
-    def __init__(self, root: Path, on_hint: OnHint, on_read: OnRead | None, on_left: OnRead | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        on_hint: OnHint,
+        on_read: OnRead | None,
+        on_left: OnRead | None = None,
+        on_came: OnRead | None = None,
+        on_written: OnRead | None = None,
+    ) -> None:
         self.trouble: OSError | None = None
         self._root = os.path.abspath(root)
-        self._on_hint, self._on_read, self._on_left = on_hint, on_read, on_left
+        self._on_hint, self._on_read = on_hint, on_read
+        self._ears = (
+            (Inotify.IN_MOVED_FROM, on_left),
+            (Inotify.IN_MOVED_TO | Inotify.IN_CREATE, on_came),
+            (Inotify.IN_MODIFY, on_written),
+        )
         self._mask = _CHANGES | (Inotify.IN_CLOSE_NOWRITE if on_read else 0)
         self._top = _Folder("", None)
         self._inode: tuple[int, int] | None = None
@@ -117,10 +130,14 @@ class Folders:
         elif mask & Inotify.IN_CLOSE_NOWRITE:
             self._tell(folder.path(text), self._on_read)
         elif folder.path(text) != ".git":
-            if mask & Inotify.IN_MOVED_FROM:
-                self._tell(folder.path(text), self._on_left)
+            self._pass_on(mask, folder.path(text))
             # Other patterns: what is beside them may count from now on.
             self._hint((folder.path() or None) if text == ".gitignore" else folder.path(text))
+
+    def _pass_on(self, mask: int, path: str) -> None:
+        for kinds, ear in self._ears:
+            if mask & kinds:
+                self._tell(path, ear)
 
     def overflowed(self) -> None:
         """Events were lost: all may be different."""

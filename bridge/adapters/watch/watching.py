@@ -38,17 +38,23 @@ class Watch:
     `on_hint(path)` is called from a thread of the watcher with a path relative to the root, a file or a directory, or
     with None for "look at everything". `on_read(path)`, when given, is called each time a file was closed after it
     was opened for reading only, ours included; `on_left(path)` when a file gave its name up, as it does when another
-    takes its place in an exchange. They come in the order of what happened. None may take long: all souls of a process
-    share that thread.
+    takes its place in an exchange; `on_came(path)` when one got a name; `on_written(path)` when one was written in
+    place. They come in the order of what happened. None may take long: all souls of a process share that thread.
     """
 
     def __init__(
-        self, root: Path, on_hint: OnHint, on_read: OnRead | None = None, on_left: OnRead | None = None
+        self,
+        root: Path,
+        on_hint: OnHint,
+        on_read: OnRead | None = None,
+        on_left: OnRead | None = None,
+        on_came: OnRead | None = None,
+        on_written: OnRead | None = None,
     ) -> None:
         self.blind, self.partly_blind = BLIND, PARTLY_BLIND
         self._root = root
         self._on_hint = on_hint
-        self._on_read, self._on_left = on_read, on_left
+        self._ears = (on_read, on_left, on_came, on_written)
         self._folders: Folders | None = None
         self._trouble = ""
         self._started = False
@@ -126,7 +132,7 @@ class Watch:
             # Only here: where there is no inotify, the library does not let itself be imported.
             from bridge.adapters.watch.folders import Folders
 
-            self._folders = Folders(self._root, self._on_hint, self._on_read, self._on_left)
+            self._folders = Folders(self._root, self._on_hint, *self._ears)
         except UnsupportedLibcError:
             self._trouble = f"{self._root} cannot be watched on this system; it is looked at every few seconds instead."
         except OSError as error:
