@@ -391,6 +391,22 @@ FAULTS = (
         PASS,
     ),
     Fault(
+        "who reads what an agent made of a file has read what came into it",
+        "app/reads.py",
+        "            if not before and path not in self._written:\n",
+        "            if not before:\n",
+        "MERGE-12",
+        ("tests/app/test_reads.py",),
+    ),
+    Fault(
+        "what was written while it was looked at counts as recorded",
+        "app/reads.py",
+        "            if self._written.get(path, math.inf) < began:\n",
+        "            if path in self._written:\n",
+        "MERGE-12",
+        ("tests/app/test_reads.py",),
+    ),
+    Fault(
         "the moment before a write of ours is told by the wall clock",
         "app/materialise.py",
         "    before, began = soul.seen.get(path), soul.clock.boottime()\n",
