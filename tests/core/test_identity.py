@@ -205,7 +205,19 @@ def test_a_name_that_cannot_be_suggests_one_that_can(text: str, name: str | None
         ('{"a": {"b": 1, "b": 1}}', False),
         ('{"a": 1234567890.12345678901234567890}', False),
         ('\ufeff{"a": 0.1}', True),
+        ('{"a": 0e99999999999999999999}', False),
+        ('{"a": [{"b": 1e-99999999999999999999}]}', False),
     ],
 )
 def test_a_text_that_says_more_than_is_read_of_it_is_told(text: str, exact: bool) -> None:
     assert jsontext.exact(text.encode()) is exact
+
+
+@given(
+    st.from_regex(r"-?(0|[1-9][0-9]{0,30})(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,30})?", fullmatch=True),
+)
+def test_no_number_that_can_be_read_breaks_the_look_at_it(number: str) -> None:
+    """MERGE-4: whoever can push writes what numbers they like."""
+    text = f'{{"a": {number}}}'.encode()
+    if jsontext.read(text) is not None:
+        assert jsontext.exact(text) in (True, False)
