@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from dataclasses import astuple, dataclass, replace
 
 from bridge.app.soul import Soul
@@ -23,6 +24,11 @@ class _Write:
     before: str
     after: str
     boot: str = ""
+
+    @property
+    def own(self) -> bool:
+        """It stands for a version of the agent's own: nothing came with it (see `came_out`)."""
+        return self.before == self.after
 
 
 def remember(
@@ -46,16 +52,9 @@ def remember(
 def came_out(soul: Soul, path: str, version: File) -> None:
     """The agent wrote this version into a file that an exchange of ours took out. What we lay with its entries in it
     tells nothing about who has read that: the agent knew them before."""
-    if layout.is_memory(path) and _is_text(soul, version):
+    if layout.is_memory(path):
         own = _Write(soul.clock.now(), soul.clock.boottime(), version.oid, version.oid, soul.boot)
         _keep(soul, path, [*_writes(soul, path), own])
-
-
-def _is_text(soul: Soul, version: File) -> bool:
-    try:
-        return bool(_entries(soul, version.oid))
-    except Held:
-        return False
 
 
 def _keep(soul: Soul, path: str, writes: list[_Write]) -> None:
@@ -69,25 +68,15 @@ def _folded(soul: Soul, path: str, writes: list[_Write]) -> list[_Write]:
     older = writes[:-KEPT]
     read = [write for write in older if _was_read(soul, path, write)]
     unread = [write for write in older if write not in read]
-    folded = [functools.reduce(functools.partial(_together, soul), each) for each in (read, unread) if each]
+    folded = [_as_one(soul, each) for each in (read, unread) if each]
     soul.repo.flush()  # no commit holds what stands for several
     return [*folded, *writes[-KEPT:]]
 
 
-def _together(soul: Soul, one: _Write, two: _Write) -> _Write:
-    """Two writes as one. What the agent wrote in between came with neither of them."""
-    try:
-        before, between, then = (_entries(soul, oid) for oid in (one.before, one.after, two.before))
-    except Held:
-        return replace(two, before=one.before)
-    came = set(between)
-    own = [entry for entry in then if entry not in came]
-    after = two.after if two.after != two.before else _stored(soul, [*between, *own])
-    return replace(two, before=_stored(soul, [*before, *own]), after=after)
-
-
-def _stored(soul: Soul, found: list[str]) -> str:
-    return soul.repo.write(entries.write(dict.fromkeys(found)))
+def _as_one(soul: Soul, writes: list[_Write]) -> _Write:
+    both = functools.reduce(entries.Arrival.then, (_arrival(soul, write) for write in writes))
+    before, after = (soul.repo.write(entries.write(each)) for each in (both.before, both.after))
+    return replace(writes[-1], before=before, after=after)
 
 
 def _was_read(soul: Soul, path: str, write: _Write) -> bool:
@@ -106,22 +95,22 @@ def base_of(soul: Soul, path: str, seen_file: File | None, version: File | None,
         return seen_file
     writes = _writes(soul, path)
     if came_out:
-        into = [number for number, write in enumerate(writes) if write.after == seen_file.oid]
+        into = [number for number, write in enumerate(writes) if write.after == seen_file.oid and not write.own]
         writes = writes[: into[-1] + 1] if into else []
     read = [write for write in writes if _was_read(soul, path, write)]
     writes = [write for write in writes if write not in read]
     if not writes:
         return seen_file
     try:
-        remembered = {entry for each in read for oid in (each.before, each.after) for entry in _entries(soul, oid)}
         written, seen = _entries(soul, version.oid), _entries(soul, seen_file.oid)
-        arrived = [entries.Arrival(_entries(soul, each.before), _entries(soul, each.after)) for each in writes]
     except Held:
         return seen_file
+    arrived = [_arrival(soul, write) for write in writes]
+    remembered = {entry for each in read for entry in itertools.chain(*astuple(_arrival(soul, each)))}
     base = entries.base_of_write(written, seen, arrived, False, remembered)
     if base == seen:
         return seen_file
-    oids = [write.before for write, arrival in zip(writes, arrived, strict=True) if arrival.before == base]
+    oids = [write.before for write, arrival in zip(writes, arrived, strict=True) if base and arrival.before == base]
     # The agent wrote between two of our writes: no version that ever stood there is what it had read.
     return File(oids[-1] if oids else soul.repo.write(entries.write(base)), seen_file.mode)
 
@@ -137,9 +126,8 @@ def dropped(soul: Soul, path: str, base: File | None, version: File | None, thei
         return ()
     try:
         here, there = set(_entries(soul, version.oid)), set(_entries(soul, theirs.oid))
-        arrived: set[str] = set()
-        for write in _writes(soul, path):
-            arrived |= set(_entries(soul, write.after)) - set(_entries(soul, write.before))
+        came = (_arrival(soul, write) for write in _writes(soul, path))
+        arrived = {entry for each in came for entry in set(each.after) - set(each.before)}
         gone = (set(_entries(soul, base.oid)) & there & arrived) - here
     except Held:
         return ()
@@ -154,6 +142,18 @@ def _writes(soul: Soul, path: str) -> list[_Write]:
         for write in (_Write(*each) for each in plain)
         if now - write.at < entries.RECENT and soul.repo.has(write.before) and soul.repo.has(write.after)
     ]
+
+
+def _arrival(soul: Soul, write: _Write) -> entries.Arrival:
+    return entries.Arrival(_texts(soul, write.before), _texts(soul, write.after))
+
+
+def _texts(soul: Soul, oid: str) -> tuple[str, ...]:
+    """Entries of a version that stood there. One that is no text had none: its write says nothing of other writes."""
+    try:
+        return _entries(soul, oid)
+    except Held:
+        return ()
 
 
 def _entries(soul: Soul, oid: str) -> tuple[str, ...]:

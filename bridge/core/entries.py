@@ -32,6 +32,13 @@ class Arrival:
     before: tuple[str, ...]
     after: tuple[str, ...]
 
+    def then(self, later: Arrival) -> Arrival:
+        """Both writes as one. What the agent wrote in between came with neither of them."""
+        came = set(self.after)
+        own = [entry for entry in later.before if entry not in came]
+        after = later.after if later.after != later.before else (*self.after, *own)
+        return Arrival(tuple(dict.fromkeys((*self.before, *own))), tuple(dict.fromkeys(after)))
+
 
 def read(content: bytes) -> tuple[str, ...]:
     """Entries of a memory file, duplicates kept, in order. Raises Held(rule="FORM-3") when it is not UTF-8."""

@@ -712,6 +712,19 @@ def test_however_often_we_wrote_a_copy_from_before_takes_nothing_out(
     assert one.text(MEMORY) == two.text(MEMORY)
 
 
+def test_a_version_that_is_no_text_tells_nothing_of_those_that_are() -> None:
+    """MERGE-12: bytes that no entries can be read from came in once that day; what came after them is not taken out."""
+    world, (one, two) = joined("laptop", "phone")
+    for content in (b"old\n", b"\xff\n", "old\n§\nfrom the phone\n".encode()):
+        two.tree.agent_write(MEMORY, content)
+        world.settle()
+    one.soul.was_read = lambda path, since: False
+    assert "from the phone" in (one.text(MEMORY) or "")
+    one.write(MEMORY, "old\n§\nmine\n")
+    world.settle()
+    assert set((two.text(MEMORY) or "").strip().split("\n§\n")) == {"old", "from the phone", "mine"}
+
+
 def test_an_entry_of_its_own_that_came_back_is_no_sign_that_the_agent_read_it() -> None:
     """MERGE-12: what it wrote into a file that an exchange took out stands in what we lay next; it knew that before."""
     world, (one, two) = joined("laptop", "phone")

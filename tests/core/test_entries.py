@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import sys
 import time
@@ -183,3 +184,18 @@ def test_what_a_write_has_read_it_may_delete(seen: tuple[str, ...], arrived: lis
     assert base == versions[-1]
     assert set(entries.merge(base, written, versions[-1])) == set(written)
     assert entries.base_of_write(own, versions[-1], arrivals, read_since=True) == versions[-1]
+
+
+@given(st.lists(st.lists(st.sampled_from("abcdef"), unique=True).map(tuple), min_size=2, max_size=6))
+def test_writes_that_follow_each_other_are_one_write(versions: list[tuple[str, ...]]) -> None:
+    """MERGE-12: nothing stood between them, so nothing is added to the first version and the last."""
+    writes = [Arrival(one, two) for one, two in itertools.pairwise(versions) if one != two]
+    if writes:
+        assert functools.reduce(Arrival.then, writes) == Arrival(writes[0].before, writes[-1].after)
+
+
+def test_what_the_agent_wrote_between_two_writes_came_with_neither() -> None:
+    """MERGE-12: it stands on both sides of the write that stands for the two."""
+    one, two = Arrival(("a",), ("a", "b")), Arrival(("a", "b", "own"), ("a", "b", "own", "c"))
+    assert one.then(two) == Arrival(("a", "own"), ("a", "b", "own", "c"))
+    assert one.then(Arrival(("a", "own"), ("a", "own"))) == Arrival(("a", "own"), ("a", "b", "own"))

@@ -383,14 +383,6 @@ FAULTS = (
         PASS,
     ),
     Fault(
-        "what the agent wrote between two writes of ours came with them",
-        "app/arrivals.py",
-        "before=_stored(soul, [*before, *own]), after=after)",
-        "before=one.before, after=after)",
-        "MERGE-12",
-        PASS,
-    ),
-    Fault(
         "who reads what an agent made of a file has read what came into it",
         "app/reads.py",
         "            if not before and path not in self._written:\n",

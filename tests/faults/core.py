@@ -196,6 +196,14 @@ FAULTS = (
         ENTRIES,
     ),
     Fault(
+        "what the agent wrote between two writes of ours came with them",
+        "core/entries.py",
+        "return Arrival(tuple(dict.fromkeys((*self.before, *own))), ",
+        "return Arrival(tuple(dict.fromkeys(self.before)), ",
+        "MERGE-12",
+        ("tests/app/test_pass.py",),
+    ),
+    Fault(
         "of several unread arrivals only the last is taken for unread",
         "core/entries.py",
         "        return unread[0].before\n",
