@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -51,11 +51,6 @@ class Reads:
         self._coming: dict[str, float] = {}
         self._blind = True
         self._lock = threading.Lock()
-
-    @property
-    def ears(self) -> tuple[Callable[[str], None], ...]:
-        """What a watcher tells of: a close after a read, a name that was given up, one that was taken, a write."""
-        return self.closed, self.left, self.came, self.written
 
     def watching(self, sees: bool) -> None:
         """Whether the watcher sees everything: while it does not, nobody can tell who read what."""

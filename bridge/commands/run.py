@@ -238,7 +238,7 @@ def _one(settings: config.Settings, context: Context, outlets: Outlets | None = 
         reporter = Reporter(str(settings.soul), settings.remote, os.getpid(), iso(context.clock.now()), before)
         daemon = Daemon(
             resumed(soul, before),
-            Watch(settings.soul, inbox.hint, *opened.reads.ears),
+            Watch(settings.soul, inbox.hint, opened.reads),
             inbox,
             settings.poll,
             _report(reporter, places.state_dir(settings.agent), state, opened.reads, outlet),

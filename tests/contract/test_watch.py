@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from bridge.adapters.watch import Watch
+from tests.contract.listening import Closes
 
 TOP = Path(__file__).parents[2]
 PATIENT = 10.0
@@ -212,7 +213,7 @@ def test_a_git_directory_that_went_is_a_reason_to_look_at_everything(root: Path,
 def test_reads_are_told_to_who_asks(root: Path, hints: Hints) -> None:
     """MERGE-12 can know that a file was closed after a read."""
     reads = Hints()
-    watch = Watch(root, hints, reads)
+    watch = Watch(root, hints, Closes(reads))
     watch.start()
     try:
         (root / "memories/MEMORY.md").read_bytes()
@@ -287,6 +288,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 root = Path(sys.argv[2])
 from bridge.adapters.watch import Watch
+from tests.contract.listening import Closes
 hints = []
 watch = Watch(root, hints.append)
 watch.blind = watch.partly_blind = 0.2

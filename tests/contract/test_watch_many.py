@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from bridge.adapters.watch import Watch, reader
+from tests.contract.listening import Closes
 
 SOULS = 20
 PATIENT = 10.0
@@ -27,7 +28,7 @@ class Watched:
         self.upset = False
         for name in ("notes", "memories", ".git"):
             (root / name).mkdir(parents=True)
-        self.watch = Watch(root, self.hint, self.reads.append)
+        self.watch = Watch(root, self.hint, Closes(self.reads.append))
 
     def hint(self, path: str | None) -> None:
         self.hints.append(path)

@@ -42,7 +42,7 @@ class World:
         self.reads = Reads(self.clock)
         name = swap_in_steps if self.in_steps else swap
         self.tree = Tree(self.root, self.root / ".git/soul-bridge", self.clock, swap=name, reads=self.reads.ours)
-        self.watch = Watch(self.root, lambda path: None, self.closed, self.left, self.came, self.written)
+        self.watch = Watch(self.root, lambda path: None, self)
         self.watch.start()
         self.reads.watching(True)
         self.look()

@@ -20,9 +20,7 @@ from pathlib import Path
 from watchdog.observers.inotify_c import InotifyConstants as Inotify
 
 from bridge.adapters.watch import reader
-
-OnHint = Callable[[str | None], None]
-OnRead = Callable[[str], None]
+from bridge.adapters.watch.ears import Ears, OnHint
 
 _NAMES = Inotify.IN_CREATE | Inotify.IN_DELETE | Inotify.IN_MOVED_FROM | Inotify.IN_MOVED_TO
 # Opening and reading are left out: our own looks would feed back.
@@ -57,24 +55,11 @@ class Folders:
     `trouble`: why some of them cannot be watched, as an error. Raises OSError when no inotify instance is to be had.
     """
 
-    def __init__(
-        self,
-        root: Path,
-        on_hint: OnHint,
-        on_read: OnRead | None,
-        on_left: OnRead | None = None,
-        on_came: OnRead | None = None,
-        on_written: OnRead | None = None,
-    ) -> None:
+    def __init__(self, root: Path, on_hint: OnHint, ears: Ears | None) -> None:
         self.trouble: OSError | None = None
         self._root = os.path.abspath(root)
-        self._on_hint, self._on_read = on_hint, on_read
-        self._ears = (
-            (Inotify.IN_MOVED_FROM, on_left),
-            (Inotify.IN_MOVED_TO | Inotify.IN_CREATE, on_came),
-            (Inotify.IN_MODIFY, on_written),
-        )
-        self._mask = _CHANGES | (Inotify.IN_CLOSE_NOWRITE if on_read else 0)
+        self._on_hint, self._ears = on_hint, _heard_by(ears)
+        self._mask = _CHANGES | (Inotify.IN_CLOSE_NOWRITE if ears else 0)
         self._top = _Folder("", None)
         self._inode: tuple[int, int] | None = None
         self._watched: dict[int, _Folder] = {}
@@ -127,17 +112,11 @@ class Folders:
         elif mask & Inotify.IN_ISDIR:
             if mask & _NAMES:
                 self._folder_changed(folder.path(text))
-        elif mask & Inotify.IN_CLOSE_NOWRITE:
-            self._tell(folder.path(text), self._on_read)
         elif folder.path(text) != ".git":
-            self._pass_on(mask, folder.path(text))
-            # Other patterns: what is beside them may count from now on.
-            self._hint((folder.path() or None) if text == ".gitignore" else folder.path(text))
-
-    def _pass_on(self, mask: int, path: str) -> None:
-        for kinds, ear in self._ears:
-            if mask & kinds:
-                self._tell(path, ear)
+            self._tell(mask, folder.path(text))
+            if not mask & Inotify.IN_CLOSE_NOWRITE:
+                # Other patterns: what is beside them may count from now on.
+                self._hint((folder.path() or None) if text == ".gitignore" else folder.path(text))
 
     def overflowed(self) -> None:
         """Events were lost: all may be different."""
@@ -159,10 +138,11 @@ class Folders:
             if not self._closed:
                 self._on_hint(path)
 
-    def _tell(self, path: str, ear: OnRead | None) -> None:
+    def _tell(self, mask: int, path: str) -> None:
         with self._telling:
-            if not self._closed and ear is not None and path:
-                ear(path)
+            for kinds, ear in self._ears:
+                if mask & kinds and path and not self._closed:
+                    ear(path)
 
     def _note(self, path: str) -> None:
         """Have a folder watched as it is now, and hinted at."""
@@ -270,6 +250,17 @@ class Folders:
                 del self._watched[folder.watch]
                 watches.append(folder.watch)
         self._reader.remove(watches, self)
+
+
+def _heard_by(ears: Ears | None) -> tuple[tuple[int, Callable[[str], None]], ...]:
+    if ears is None:
+        return ()
+    return (
+        (Inotify.IN_CLOSE_NOWRITE, ears.closed),
+        (Inotify.IN_MOVED_FROM, ears.left),
+        (Inotify.IN_MOVED_TO | Inotify.IN_CREATE, ears.came),
+        (Inotify.IN_MODIFY, ears.written),
+    )
 
 
 def _inode(path: str) -> tuple[int, int] | None:

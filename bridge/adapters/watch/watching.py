@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import errno
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from watchdog.utils import UnsupportedLibcError
+
+from bridge.adapters.watch.ears import Ears, OnHint
 
 if TYPE_CHECKING:
     from bridge.adapters.watch.folders import Folders
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
 # While nothing is watched, everything is looked at so often; while only some folders are not, so often (seconds).
 BLIND = 5.0
 PARTLY_BLIND = 60.0
-
-OnHint = Callable[[str | None], None]
-OnRead = Callable[[str], None]
 
 _LIMIT = (
     "The limit of inotify watches is reached: {count} of {all} folders are not watched and are looked at once"
@@ -36,25 +34,14 @@ class Watch:
     """Watches the checkout at `root` from `start` to `stop`.
 
     `on_hint(path)` is called from a thread of the watcher with a path relative to the root, a file or a directory, or
-    with None for "look at everything". `on_read(path)`, when given, is called each time a file was closed after it
-    was opened for reading only, ours included; `on_left(path)` when a file gave its name up, as it does when another
-    takes its place in an exchange; `on_came(path)` when one got a name; `on_written(path)` when one was written in
-    place. They come in the order of what happened. None may take long: all souls of a process share that thread.
+    with None for "look at everything". `ears`, when given, are told from the same thread who reads and writes what.
+    None of them may take long: all souls of a process share that thread.
     """
 
-    def __init__(
-        self,
-        root: Path,
-        on_hint: OnHint,
-        on_read: OnRead | None = None,
-        on_left: OnRead | None = None,
-        on_came: OnRead | None = None,
-        on_written: OnRead | None = None,
-    ) -> None:
+    def __init__(self, root: Path, on_hint: OnHint, ears: Ears | None = None) -> None:
         self.blind, self.partly_blind = BLIND, PARTLY_BLIND
         self._root = root
-        self._on_hint = on_hint
-        self._ears = (on_read, on_left, on_came, on_written)
+        self._on_hint, self._ears = on_hint, ears
         self._folders: Folders | None = None
         self._trouble = ""
         self._started = False
@@ -132,7 +119,7 @@ class Watch:
             # Only here: where there is no inotify, the library does not let itself be imported.
             from bridge.adapters.watch.folders import Folders
 
-            self._folders = Folders(self._root, self._on_hint, *self._ears)
+            self._folders = Folders(self._root, self._on_hint, self._ears)
         except UnsupportedLibcError:
             self._trouble = f"{self._root} cannot be watched on this system; it is looked at every few seconds instead."
         except OSError as error:
