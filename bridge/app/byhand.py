@@ -15,8 +15,8 @@ from bridge.app.observing import leave, remember_waits, waits_of
 from bridge.app.recording import Local, commit
 from bridge.app.soul import Progress, Soul
 from bridge.app.standing import ACCEPTED
-from bridge.core import commits, layout, plan, publish
-from bridge.core.model import Commit, File, SeenEntry, Triple
+from bridge.core import commits, plan, publish
+from bridge.core.model import Commit, File, SeenEntry
 
 Changes = dict[str, tuple[File | None, File | None]]
 
@@ -57,10 +57,7 @@ def _settle(soul: Soul, progress: Progress, before: str, made: int, changes: Cha
             partial(soul.tree.ignored, path),
             partial(_stood, soul, before, path, committed),
         )
-        if layout.is_lock(path):  # who has the lease is what a body published, not what an agent wrote there (MERGE-10)
-            triple: Triple | None = Triple(committed, committed, had)
-        else:
-            triple = publish.taken_out_held(change) if path in holds else publish.taken_out(change)
+        triple = publish.brought_back(path, change, path in holds)
         if triple is not None:
             triples[path] = triple
     if triples:

@@ -85,9 +85,10 @@ def _walk(repo: Repo, head: str, since: str | None, now: float) -> Known:
         old = old + 1 if commit.time < oldest - SKEWED else 0
         if old > ALL_OLD:
             break
-        spent += len(commit.message) if len(commit.message) > LARGE else 0
-        if spent > MOST_READ and len(commit.message) > LARGE:
-            continue
+        if len(commit.message) > LARGE:
+            spent += len(commit.message)
+            if spent > MOST_READ:
+                continue
         facts = commits.trailers(commit.message, MOST_FACTS)
         closed |= {value for key, value in facts if key in CLOSING and _ID.fullmatch(value)}
         lost = commits.lost_among(facts)[:MOST_OF_ONE] if commit.time >= oldest else []

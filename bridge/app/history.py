@@ -135,23 +135,13 @@ def _content(repo: Repo, file: File | None) -> bytes | None:
 
 
 def fleet(repo: Repo, own: str | None = None) -> list[dict[str, Any]]:
-    """The registry as [{body, kind, host, last_seen, commits, fingerprint}], by name; `own` is listed in any case.
+    """The registry as [{body, kind, host, last_seen, fingerprint, commits}], by name; `own` is listed in any case.
 
     fingerprint: of its deploy key, where the body itself says so in a field `key`.
     """
     tip = tip_of(repo)
     counted = Counter(commit.body for commit in repo.log(tip))
-    return [
-        {
-            "body": name,
-            "kind": said["kind"],
-            "host": said["host"],
-            "last_seen": said["last_seen"],
-            "commits": counted[name],
-            "fingerprint": said["fingerprint"],
-        }
-        for name, said in registry(repo, repo.info(tip).tree, own)
-    ]
+    return [{"body": name, **said, "commits": counted[name]} for name, said in registry(repo, repo.info(tip).tree, own)]
 
 
 def unlisted(repo: Repo, listed: int) -> int:

@@ -9,6 +9,7 @@ import enum
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from bridge.core import layout
 from bridge.core.errors import Refused
 from bridge.core.layout import MAIN
 from bridge.core.model import CheckoutState, File, RemoteLook, Triple
@@ -154,6 +155,20 @@ class ByHand:
     stood: Callable[[], bool]
 
 
+def brought_back(path: str, change: ByHand, held: bool) -> Triple | None:
+    """The merge that follows a person's commits of a path, None where nothing does. held: it is withheld (REPO-8).
+
+    Who has the lease is what a body published, not what was committed by hand: main's stands again (MERGE-10).
+    """
+    if layout.is_lock(path):
+        return _as_it_was(change)
+    return taken_out_held(change) if held else taken_out(change)
+
+
+def _as_it_was(change: ByHand) -> Triple:
+    return Triple(change.committed, change.committed, change.had)
+
+
 def taken_out(change: ByHand) -> Triple | None:
     """The merge that brings back what a person's commits took out unseen (REPO-7): base, theirs, and what main had.
 
@@ -178,7 +193,7 @@ def taken_out_held(change: ByHand) -> Triple | None:
     of its side branch (REPO-8). Where that was committed, main gets back what it had."""
     if change.untouched and (change.seen is None or change.seen != change.committed):
         return None
-    return Triple(change.committed, change.committed, change.had)
+    return _as_it_was(change)
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,6 +167,15 @@ def test_main_gets_back_what_it_had_of_a_withheld_path(made: ByHand, merge: Trip
     assert publish.taken_out_held(made) == merge
 
 
+def test_whose_business_a_path_is_that_was_committed_by_hand() -> None:
+    """MERGE-10, REPO-8: below locks/ main's stands again; elsewhere it depends on whether the path is withheld."""
+    ordinary = change(OLD, NEW, OLD)
+    assert publish.brought_back("locks/consolidate.json", ordinary, False) == Triple(NEW, NEW, OLD)
+    assert publish.brought_back("locks/consolidate.json", change(None, NEW, None), True) == Triple(NEW, NEW, None)
+    assert publish.brought_back("notes/a.md", ordinary, False) is None
+    assert publish.brought_back("notes/a.md", ordinary, True) == Triple(NEW, NEW, OLD)
+
+
 def test_no_name_on_a_remote_begins_a_line_of_its_refusal() -> None:
     """REPO-5: whoever owns a repository names what is in it."""
     assert "\n" not in publish.not_a_soul(["x\nsoul-bridge: done"]).message

@@ -310,9 +310,9 @@ FAULTS = (
     ),
     Fault(
         "a lease that a person committed is published",
-        "app/byhand.py",
-        "        if layout.is_lock(path):",
-        "        if not path:",
+        "core/publish.py",
+        "    if layout.is_lock(path):",
+        "    if not path:",
         "MERGE-10",
         ("tests/app/test_pass_person.py",),
     ),
