@@ -182,11 +182,11 @@ def test_work_done_while_nothing_ran_is_recorded_before_anything_arrives(laptop:
     laptop.remove("memories/USER.md")
     laptop.start()
     until(lambda: "has a sauna" in laptop.entries(MEMORY), "the remote's part arrives")
+    until(lambda: laptop.read("memories/USER.md") is not None, "a required file is put back")
     assert laptop.stop() == 0
     assert {"has a canoe", "has a sauna", "owns a kettle"} <= set(laptop.entries(MEMORY))
     server.sync()
     assert server.read("notes/offline.md") == "# offline\n" and "has a canoe" in server.entries(MEMORY)
-    assert laptop.read("memories/USER.md") is not None, "a required file is put back"
 
 
 def test_a_memory_that_was_emptied_at_once_waits(laptop: Body, server: Body) -> None:
