@@ -276,11 +276,17 @@ def ago(at: str | None, now: float) -> str:
 
 
 def moment(at: str, now: float) -> str:
-    """A time on this machine's wall: 09:14 within a day, Tue 09:14 within six, else with the date."""
+    """A time on this machine's wall: 09:14 within a day, Tue 09:14 within six, else with the date.
+
+    What another body wrote as a time is said as it wrote it where no wall shows such a time.
+    """
     seconds = _seconds(at)
     if seconds is None:
         return repr(at)
-    then, present = _local(seconds), _local(now)
+    try:
+        then, present = _local(seconds), _local(now)
+    except (ValueError, OverflowError, OSError):  # the first or last hours of the calendar, east or west of Greenwich
+        return repr(at)
     if then.date() == present.date():
         return f"{then:%H:%M}"
     if abs(then - present) < timedelta(days=6):

@@ -193,6 +193,24 @@ def test_a_moment_is_said_as_a_person_would(seconds: float, said: str) -> None:
     assert status.moment(at(seconds), NOW) == said
 
 
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/Los_Angeles", "UTC"])
+@pytest.mark.parametrize(
+    "until", ["9999-12-31T23:59:59.999Z", "9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00Z", "0001-01-01T00:00+14:00"]
+)
+def test_no_end_of_the_calendar_keeps_a_status_from_being_told(
+    zone: str, until: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LEASE-1: a body writes what end it likes into a lease, and the wall may be east or west of it."""
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        lease = {"body": "phone", "until": until, "mine": False}
+        assert "phone consolidates until " in status.readable(document(lease=lease), NOW)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
 def test_the_document_has_the_shape_of_the_contract() -> None:
     assert list(document()) == [
         "agent", "body", "soul", "remote", "state", "daemon", "tip", "remote_tip", "ahead", "behind", "last_pass",
