@@ -111,12 +111,12 @@ def told(error: SoulError, wanted: Wanted) -> SoulError:
     return family(error.message, kind=error.kind, rule=error.rule or "AUTH-3", advice=advice.strip())
 
 
-def not_yet(agent: str, error: SoulError) -> Refused:
-    """The refusal of a key that the API has, and the login does not accept."""
+def not_yet(again: str, error: SoulError) -> Refused:
+    """The refusal of a key that the API has, and the login does not accept. again: the command that goes on."""
     return Refused(
         f"the key is added, but the host does not accept it yet: {error.message}",
         kind="auth",
         rule="AUTH-3",
         advice="The key stays added; nothing else was changed. Some hosts take a minute: "
-        f"`soul-bridge init {agent}` again.\nIf that goes on, see whether the address and --api mean one repository.",
+        f"`{again}` again.\nIf that goes on, see whether the address and --api mean one repository.",
     )

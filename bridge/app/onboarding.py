@@ -49,11 +49,11 @@ def _place(address: Address) -> str:
     return path.removeprefix("/") if path.startswith("/~") or path.count("/") == 1 else path
 
 
-def not_authorised(address: Address, public_line: str, agent: str, error: Refused, *, begun: bool = False) -> Refused:
+def not_authorised(address: Address, public_line: str, again: str, error: Refused, *, begun: bool = False) -> Refused:
     """The refusal of a key that the host does not accept yet, with what to do next.
 
     A host that knows no such key, or none for this repository, says the same as one that has no such repository.
-    begun: the soul lives here already.
+    again: the command that goes on. begun: the soul lives here already.
     """
     read_only = re.search(r"read.?only", error.message, re.IGNORECASE)
     doubt = "" if read_only else ", or has no such repository"
@@ -68,27 +68,30 @@ def not_authorised(address: Address, public_line: str, agent: str, error: Refuse
         kind="auth",
         rule="AUTH-3",
         advice=f"{first} (Allow write access):\n\n{public_line}\n\n{where_to_paste(address, public_line)}\n"
-        f"Then run `soul-bridge init {agent}` again; {safe}.{by_token(address, f'init {agent}')}",
+        f"Then run `{again}` again; {safe}.{by_token(address, again)}",
     )
 
 
 def by_token(address: Address, command: str) -> str:
     """The line that says that a well-known host can be asked to add the key, "" for any other one."""
     kind = forges.kind(address.host)
-    return f"\nOr have it added, with a token: soul-bridge {command} --authorize {kind}" if kind else ""
+    return f"\nOr have it added, with a token: {command} --authorize {kind}" if kind else ""
 
 
-def unreached(agent: str, error: Transient, detour: str) -> Transient:
-    """The failure of an `init` that nobody answered, with what to do next. detour: the way round a closed port."""
+def unreached(agent: str, again: str, error: Transient, detour: str) -> Transient:
+    """The failure of an `init` that nobody answered, with what to do next.
+
+    again: the command that goes on. detour: the way round a closed port.
+    """
     before = f"{detour}\n" if detour and detour in error.advice else ""
     return Transient(
         error.message,
         kind=error.kind,
         rule=error.rule,
         advice=f"{before}Key and configuration are made, nothing else was written. Go on once the host can be "
-        f"reached: soul-bridge init {agent}\n"
-        f"If the address is mistyped: soul-bridge init {agent} --remote git@HOST:OWNER/{agent}.soul.git"
-        f"\nOr begin without it: soul-bridge init {agent} --offline",
+        f"reached: {again}\n"
+        f"If the address is mistyped: {again} --remote git@HOST:OWNER/{agent}.soul.git"
+        f"\nOr begin without it: {again} --offline",
     )
 
 

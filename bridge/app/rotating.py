@@ -107,7 +107,7 @@ def _accepted(asking: Asking, shown: Callable[[SoulError], SoulError], tell: Cal
 
 def _refused(new: Public, address: Address, agent: str, error: SoulError) -> SoulError:
     again = f"Then run `soul-bridge key rotate {agent}` again; until then the old key stays in use."
-    again += onboarding.by_token(address, f"key rotate {agent}")
+    again += onboarding.by_token(address, f"soul-bridge key rotate {agent}")
     paste = f"{new.line}\n\n{onboarding.where_to_paste(address, new.line)}\n{again}"
     if isinstance(error, Transient):
         return Transient(

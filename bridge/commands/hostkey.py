@@ -39,8 +39,11 @@ def refuse_nonsense(fingerprint: str | None, option: str) -> None:
         )
 
 
-def trust(settings: config.Settings, context: Context, fingerprint: str | None) -> None:
-    """Pin the host's key when it is known to be right, or a person at a terminal says so. Raises Refused."""
+def trust(settings: config.Settings, context: Context, fingerprint: str | None, again: str) -> None:
+    """Pin the host's key when it is known to be right, or a person at a terminal says so. Raises Refused.
+
+    again: the command that goes on once a person has compared the two.
+    """
     known = hosts.KnownHosts(context.places.known_hosts)
     name, pinned, key = look(settings, known, wiring.detour(settings, context.places))
     verdict = hosts.verdict(pinned, hosts.shipped(name), fingerprint, key)
@@ -49,7 +52,7 @@ def trust(settings: config.Settings, context: Context, fingerprint: str | None) 
     if verdict is hosts.Verdict.PIN or (verdict is hosts.Verdict.ASK and _asked(context, name, key)):
         known.pin(name, key)
         return
-    raise _refused(settings, name, key, verdict, fingerprint)
+    raise _refused(settings, name, key, verdict, fingerprint, again)
 
 
 def _asked(context: Context, name: str, key: hosts.HostKey) -> bool:
@@ -61,13 +64,18 @@ def _asked(context: Context, name: str, key: hosts.HostKey) -> bool:
 
 
 def _refused(
-    settings: config.Settings, name: str, key: hosts.HostKey, verdict: hosts.Verdict, fingerprint: str | None
+    settings: config.Settings,
+    name: str,
+    key: hosts.HostKey,
+    verdict: hosts.Verdict,
+    fingerprint: str | None,
+    again: str,
 ) -> Refused:
     if verdict is hosts.Verdict.ASK:
         message = f"the host {name} is not known; its key is {key.fingerprint}"
         advice = (
             "Nothing was pinned or sent. Compare the fingerprint with the host's own, then run\n"
-            f"soul-bridge init {settings.agent} --host-key {key.fingerprint}"
+            f"{again} --host-key {key.fingerprint}"
         )
     elif verdict is hosts.Verdict.CHANGED:
         message = f"the host key of {name} has changed: it offers {key.fingerprint}"

@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     config.save(context.places, settings)
     if not arguments.offline:
         try:
-            _trust(settings, context, arguments.host_key)
+            _trust(settings, context, arguments)
             _Door(settings, context, public, arguments).open(arguments.wait or 0.0)
         except SoulError as error:
             _note_refusal(settings, context, error)
@@ -159,18 +159,18 @@ def _key(settings: config.Settings) -> keys.PublicKey:
     return keys.load(settings.key, settings.soul).public
 
 
-def _trust(settings: config.Settings, context: Context, fingerprint: str | None) -> None:
+def _trust(settings: config.Settings, context: Context, arguments: argparse.Namespace) -> None:
     try:
-        hostkey.trust(settings, context, fingerprint)
+        hostkey.trust(settings, context, arguments.host_key, naming.again(arguments))
     except Transient as error:
-        raise _unreached(settings, context, error) from error
+        raise _unreached(settings, context, error, naming.again(arguments)) from error
 
 
-def _unreached(settings: config.Settings, context: Context, error: Transient) -> Transient:
+def _unreached(settings: config.Settings, context: Context, error: Transient, again: str) -> Transient:
     """The same, with how to go on where this is a first `init`; a soul that lives here goes on by itself."""
     if wiring.begun(settings, context.places):
         return error
-    return onboarding.unreached(settings.agent, error, wiring.detour(settings, context.places))
+    return onboarding.unreached(settings.agent, again, error, wiring.detour(settings, context.places))
 
 
 class _Door:
@@ -217,7 +217,7 @@ class _Door:
             remote.close()
 
     def _add(self) -> None:
-        again = f"soul-bridge init {self._settings.agent}"
+        again = naming.again(self._arguments)
         wanted = authorizing.Wanted(
             self._address, self._public, self._settings.body, again + authorize.words(self._arguments), again
         )
@@ -225,14 +225,14 @@ class _Door:
         self._added = True
 
     def _shown(self, error: SoulError) -> SoulError:
-        agent = self._settings.agent
+        again = naming.again(self._arguments)
         if isinstance(error, Refused) and error.kind == "auth":
             if self._added:
-                return authorizing.not_yet(agent, error)
+                return authorizing.not_yet(again, error)
             begun = wiring.begun(self._settings, self._context.places)
-            return onboarding.not_authorised(self._address, self._public.line, agent, error, begun=begun)
+            return onboarding.not_authorised(self._address, self._public.line, again, error, begun=begun)
         if isinstance(error, Transient):
-            return _unreached(self._settings, self._context, error)
+            return _unreached(self._settings, self._context, error, again)
         return error
 
 

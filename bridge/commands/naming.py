@@ -75,6 +75,13 @@ def typed(arguments: argparse.Namespace, **other: str | None) -> str:
     return " ".join(words) + authorize.words(arguments)
 
 
+def again(arguments: argparse.Namespace) -> str:
+    """The command that goes on with an `init` which stopped before the soul was made: what is kept nowhere until then
+    is said again."""
+    name = f" --display-name {shlex.quote(line(arguments.display_name))}" if arguments.display_name else ""
+    return f"soul-bridge init {shlex.quote(arguments.agent)}{name}"
+
+
 def refuse_another_agent(
     content: bytes | None, arguments: argparse.Namespace, settings: config.Settings, configuration: Path
 ) -> None:

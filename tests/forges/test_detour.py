@@ -150,10 +150,12 @@ def test_a_key_that_is_not_accepted_may_also_mean_that_there_is_no_repository(fl
     """AUTH-3: hosts say the same of both; of one that may only read, they say so."""
     where = address.parse("git@github.com:me/kaoru.soul.git")
     for words in ("the server does not accept this body's key: Authentication failed", "ERROR: Repository not found."):
-        error = onboarding.not_authorised(where, "ssh-ed25519 AAAA x", "kaoru", Refused(words, kind="auth"))
+        error = onboarding.not_authorised(
+            where, "ssh-ed25519 AAAA x", "soul-bridge init kaoru", Refused(words, kind="auth")
+        )
         assert "or has no such repository" in error.message and "Is me/kaoru.soul made" in error.advice
     reading = Refused("The key you are authenticating with has been marked as read only.", kind="auth")
-    error = onboarding.not_authorised(where, "ssh-ed25519 AAAA x", "kaoru", reading)
+    error = onboarding.not_authorised(where, "ssh-ed25519 AAAA x", "soul-bridge init kaoru", reading)
     assert "no such repository" not in error.message and "Delete it there and add it again" in error.advice
 
 

@@ -80,6 +80,7 @@ def test_init_prints_the_key_and_goes_on_when_it_is_authorised(fleet: Fleet) -> 
     words = ("--host-key", fleet.server.fingerprint(), "--display-name", "Kaoru")
     error = refused(body.init(*words, code=4), "auth", "AUTH-3")
     assert body.public_line() in error["advice"] and "Allow write access" in error["advice"]
+    assert "`soul-bridge init kaoru --display-name Kaoru` again" in error["advice"]
     assert not body.soul.exists() or body.files() == {}
     for path, mode in ((body.key, 0o600), (body.key.parent, 0o700)):
         assert stat.S_IMODE(path.stat().st_mode) == mode
