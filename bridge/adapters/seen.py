@@ -28,6 +28,8 @@ CREATE TABLE IF NOT EXISTS memory (name TEXT PRIMARY KEY, value TEXT NOT NULL) W
 _VERSION = 1
 _COLUMNS = "path, oid, mode, raw, size, mtime_ns, ctime_ns, inode, executable, racy"
 _PATIENCE = 10.0  # seconds another command may hold the database
+_UNASKED = ""  # no JSON text
+_KEPT = 64  # remembered values that are kept as they were read: a quiet pass asks for thirty of them, and changes none
 
 
 class Seen:
@@ -39,6 +41,7 @@ class Seen:
 
     def __init__(self, path: str | Path) -> None:
         self._depth = 0
+        self._known: dict[str, str | None] = {}
         self._connection, self.lost = _open(Path(path))
 
     @contextmanager
@@ -92,20 +95,31 @@ class Seen:
 
     def recall(self, name: str) -> Any:
         """A remembered JSON value, None when absent."""
-        rows = self._rows("SELECT value FROM memory WHERE name = ?", name)
-        return json.loads(rows[0][0]) if rows else None
+        text = self._known.get(name, _UNASKED)
+        if text is _UNASKED:
+            rows = self._rows("SELECT value FROM memory WHERE name = ?", name)
+            text = rows[0][0] if rows else None
+            self._keep(name, text)
+        return None if text is None else json.loads(text)
 
     def remember(self, name: str, value: Any) -> None:
         """Remember a JSON value under a name; None forgets it. Raises TypeError for what JSON cannot hold."""
         with self.transaction(), _translated():
-            if value is None:
+            text = None if value is None else json.dumps(value)
+            if text is None:
                 self._connection.execute("DELETE FROM memory WHERE name = ?", (name,))
             else:
-                self._connection.execute("REPLACE INTO memory VALUES (?, ?)", (name, json.dumps(value)))
+                self._connection.execute("REPLACE INTO memory VALUES (?, ?)", (name, text))
+            self._keep(name, text)
 
     def close(self) -> None:
         """Let go of the database file."""
         self._connection.close()
+
+    def _keep(self, name: str, text: str | None) -> None:
+        if len(self._known) >= _KEPT:
+            self._known.clear()
+        self._known[name] = text
 
     def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         with _translated():
@@ -113,6 +127,7 @@ class Seen:
 
     def _undo(self) -> None:
         """Roll back, also after an error that has already ended the transaction (a full disk does)."""
+        self._known.clear()
         with _translated():
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")

@@ -82,7 +82,8 @@ def step(cycle: Cycle, ending: Ending, now: float, chance: float, company: float
     changed = now if ending is Ending.CHANGED else cycle.changed
     eased = max(cycle.pause, LIVELY) * EASING if now - changed > FRESH_CHANGE else LIVELY
     pause = min(eased, cycle.poll)
-    wait = max(pause * (0.5 + chance / 2), min(LEAST, pause))
+    spread = 0.5 if pause <= LIVELY else 0.25
+    wait = max(pause * (1 - spread + chance * spread), min(LEAST, pause))
     if company is not None:
         wait = min(wait, max(CLOSE, (now - company) * PART_OF_AGE) * (0.8 + chance * 0.4))
     return replace(cycle, pause=pause, failures=0, losses=0, next_remote=now + wait, changed=changed)

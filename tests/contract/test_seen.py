@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sqlite3
 import subprocess
@@ -94,6 +95,47 @@ def test_a_transaction_that_fails_leaves_nothing(seen: AnySeen) -> None:
         raise RuntimeError
     assert set(seen.under("")) == {"kept"}
     assert seen.recall("x") == 1
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(
+        st.tuples(
+            st.booleans(),
+            st.lists(st.tuples(st.integers(0, 2 * adapter._KEPT), st.none() | st.integers(0, 9)), max_size=8),
+        ),
+        max_size=12,
+    )
+)
+def test_what_is_recalled_is_what_the_table_holds(
+    tmp_path_factory: pytest.TempPathFactory, transactions: list[tuple[bool, list[tuple[int, int | None]]]]
+) -> None:
+    """Also of values that were asked for before, of many, and after a transaction that failed."""
+    place = tmp_path_factory.mktemp("seen") / "seen.db"
+    one, kept = adapter.open(place), dict.fromkeys(map(str, range(2 * adapter._KEPT + 1)))
+    for fails, changes in transactions:
+        with contextlib.suppress(InterruptedError), one.transaction():
+            for number, value in changes:
+                one.remember(str(number), value)
+                assert one.recall(str(number)) == value
+            if fails:
+                raise InterruptedError
+            kept |= {str(number): value for number, value in changes}
+    other = adapter.open(place)
+    for name, value in kept.items():
+        assert one.recall(name) == one.recall(name) == other.recall(name) == value
+    one.close()
+    other.close()
+
+
+def test_a_value_that_is_asked_for_again_costs_no_query(tmp_path: Path) -> None:
+    """A quiet pass asks for thirty of them; a hundred souls in one process ask four times a second."""
+    one, queries = adapter.open(tmp_path / "seen.db"), list[str]()
+    one.remember("a", 1)
+    one._connection.set_trace_callback(queries.append)
+    assert [one.recall(name) for name in "abab"] == [1, None, 1, None]
+    assert len(queries) == 1
+    one.close()
 
 
 def test_a_transaction_sees_its_own_changes_and_keeps_them(seen: AnySeen) -> None:

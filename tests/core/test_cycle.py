@@ -23,14 +23,14 @@ def waits(ending: Ending, times: int, chance: float = 0.0, begin: Cycle | None =
 
 
 def test_polls_are_lively_after_a_change_and_ease_to_the_configured_pause() -> None:
-    """From 1.5 s, for a minute, to poll; jitter between half and all of it, and no oftener than each second."""
+    """From 1.5 s, for a minute, to poll; at random down to half of it, later to three quarters, and to a second."""
     state = cycle.step(Cycle(POLL), Ending.CHANGED, NOW - 61, 0.999999)
     assert 1.4 < state.next_remote - (NOW - 61) <= cycle.LIVELY
     fresh = cycle.step(Cycle(POLL), Ending.CHANGED, NOW - 59, 0.999999)
     assert max(waits(Ending.QUIET, 40, 0.999999, fresh)) <= cycle.LIVELY
     pauses = waits(Ending.QUIET, 40, 0.999999, state)
     assert pauses == sorted(pauses) and 29 < pauses[-1] <= POLL
-    assert waits(Ending.QUIET, 40, 0.0, state)[-1] == POLL / 2
+    assert waits(Ending.QUIET, 40, 0.0, state)[-1] == POLL * 0.75
     assert waits(Ending.CHANGED, 1, 0.0, Cycle(POLL, pause=POLL))[0] == cycle.LEAST
 
 

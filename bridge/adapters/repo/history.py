@@ -75,9 +75,12 @@ class History:
         """Whether `new` is `old` or descends from it."""
         if not self._store.has(old):
             return False  # all ancestors of what is here are here
-        near = self._near({new: _PARENT, old: _OTHER} if old != new else {new: _PARENT}, _PARENT | _OTHER)
-        if near is not None or old == new:
-            return near is None or bool(near[old] & _PARENT)
+        if old == new:
+            self.info(new)
+            return True
+        near = self._near({new: _PARENT, old: _OTHER}, _PARENT | _OTHER)
+        if near is not None:
+            return bool(near[old] & _PARENT)
         floor = self._node(old).rank
         heap = [(-self._node(new).rank, new)]
         met = {new}
