@@ -17,7 +17,8 @@ KEPT = 32  # so many of the newest stay as they are, and older ones are remember
 
 @dataclass(frozen=True, slots=True)
 class _Write:
-    """One write of ours into a memory file: UTC seconds, boottime, the blobs before and after it, and the boot."""
+    """One write of ours into a memory file: UTC seconds, boottime, the blobs before ("": there was none) and after it,
+    and the boot."""
 
     at: float
     boottime: float
@@ -41,11 +42,12 @@ def remember(
     """
     if not layout.is_memory(path):
         return
-    if before is None or after is None:
+    if after is None:
         soul.seen.remember(_name(path), None)
         return
     boot = soul.boot if boot is None else boot
-    writes = [*_writes(soul, path), _Write(soul.clock.now(), began, before.file.oid, after.oid, boot)]
+    was = before.file.oid if before is not None else ""
+    writes = [*_writes(soul, path), _Write(soul.clock.now(), began, was, after.oid, boot)]
     _keep(soul, path, writes)
 
 
@@ -87,11 +89,12 @@ def _was_read(soul: Soul, path: str, write: _Write) -> bool:
 def base_of(soul: Soul, path: str, seen_file: File | None, version: File | None, came_out: bool = False) -> File | None:
     """The version that a local write is merged against: what was seen, or an older one when it did not read that.
 
-    came_out: it was written into a file that an exchange of ours took out; what we wrote into later ones tells nothing.
+    version: what was written, None: the file was removed. came_out: it was written into a file that an exchange of ours
+    took out; what we wrote into later ones tells nothing.
     """
     if seen_file is None or not soul.repo.has(seen_file.oid):
         return None  # nothing was seen, or its bytes are gone: a base that cannot be read deletes nothing
-    if version is None or not layout.is_memory(path) or path.startswith(soul.frozen):
+    if not layout.is_memory(path) or path.startswith(soul.frozen):
         return seen_file
     writes = _writes(soul, path)
     if came_out:
@@ -102,9 +105,11 @@ def base_of(soul: Soul, path: str, seen_file: File | None, version: File | None,
     if not writes:
         return seen_file
     try:
-        written, seen = _entries(soul, version.oid), _entries(soul, seen_file.oid)
+        seen = _entries(soul, seen_file.oid)
+        written = _entries(soul, version.oid) if version is not None else ()
     except Held:
-        return seen_file
+        # What cannot be read as entries is merged as a whole: the one that loses is listed (MERGE-6).
+        return File(writes[0].before, seen_file.mode) if writes[0].before else None
     arrived = [_arrival(soul, write) for write in writes]
     remembered = {entry for each in read for entry in itertools.chain(*astuple(_arrival(soul, each)))}
     base = entries.base_of_write(written, seen, arrived, False, remembered)
@@ -117,15 +122,16 @@ def base_of(soul: Soul, path: str, seen_file: File | None, version: File | None,
 
 def stood(soul: Soul, path: str, oid: str) -> bool:
     """Whether a write of ours into a memory file is remembered that took this version's place, or laid it."""
-    return any(oid in (write.before, write.after) for write in _writes(soul, path))
+    return bool(oid) and any(oid in (write.before, write.after) for write in _writes(soul, path))
 
 
 def dropped(soul: Soul, path: str, base: File | None, version: File | None, theirs: File | None) -> tuple[Lost, ...]:
     """Their version, as lost, when a local write drops entries that arrived within the last day (MERGE-12)."""
-    if not layout.is_memory(path) or base is None or version is None or theirs is None:
+    if not layout.is_memory(path) or base is None or theirs is None:
         return ()
     try:
-        here, there = set(_entries(soul, version.oid)), set(_entries(soul, theirs.oid))
+        here = set(_entries(soul, version.oid)) if version is not None else set()
+        there = set(_entries(soul, theirs.oid))
         came = (_arrival(soul, write) for write in _writes(soul, path))
         arrived = {entry for each in came for entry in set(each.after) - set(each.before)}
         gone = (set(_entries(soul, base.oid)) & there & arrived) - here
@@ -136,12 +142,18 @@ def dropped(soul: Soul, path: str, base: File | None, version: File | None, thei
 
 def _writes(soul: Soul, path: str) -> list[_Write]:
     plain = soul.seen.recall(_name(path)) or []
-    now = soul.clock.now()
-    return [
-        write
-        for write in (_Write(*each) for each in plain)
-        if now - write.at < entries.RECENT and soul.repo.has(write.before) and soul.repo.has(write.after)
-    ]
+    return [write for write in (_Write(*each) for each in plain) if _recent(soul, write) and _is_here(soul, write)]
+
+
+def _recent(soul: Soul, write: _Write) -> bool:
+    """Whether it was made within the last day; a clock that is set while the machine runs changes nothing about it."""
+    same = bool(write.boot) and write.boot == soul.boot
+    passed = soul.clock.boottime() - write.boottime if same else soul.clock.now() - write.at
+    return passed < entries.RECENT
+
+
+def _is_here(soul: Soul, write: _Write) -> bool:
+    return (not write.before or soul.repo.has(write.before)) and soul.repo.has(write.after)
 
 
 def _arrival(soul: Soul, write: _Write) -> entries.Arrival:
@@ -151,7 +163,7 @@ def _arrival(soul: Soul, write: _Write) -> entries.Arrival:
 def _texts(soul: Soul, oid: str) -> tuple[str, ...]:
     """Entries of a version that stood there. One that is no text had none: its write says nothing of other writes."""
     try:
-        return _entries(soul, oid)
+        return _entries(soul, oid) if oid else ()
     except Held:
         return ()
 

@@ -93,6 +93,7 @@ def record(soul: Soul, order: Order, progress: Progress) -> None:
 def _local(soul: Soul, found: Found) -> Local:
     tree, joining = soul.tree_of(soul.head()), bool(soul.seen.recall(JOINING))
     local = Local(entries=found.seen)
+    there = {version.oid for version in found.versions.values() if version is not None}
     for path, version in found.versions.items():
         seen, theirs = soul.seen_file(path), soul.repo.entry(tree, path)
         if joining and path == identity.PATH and seen is None and version is not None:
@@ -102,7 +103,8 @@ def _local(soul: Soul, found: Found) -> Local:
             # What nobody else may write got this far as an old copy of what stood there: main's stands (MERGE-9).
             local.triples[path] = Triple(version, version, theirs)
             continue
-        base = arrivals.base_of(soul, path, seen, version)
+        moved = version is None and seen is not None and seen.oid in there
+        base = seen if moved else arrivals.base_of(soul, path, seen, version)
         local.triples[path] = Triple(base, version, theirs)
         local.lost += arrivals.dropped(soul, path, base, version, theirs)
     return local

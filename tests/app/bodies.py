@@ -131,3 +131,11 @@ def _soul(body: Body) -> Soul:
     return Soul(
         "kaoru", body.name, body.repo, body.seen, body.remote, body.tree, body.clock, body.facts, limits=body.limits
     )
+
+
+def joined(*names: str) -> tuple[Fleet, list[Body]]:
+    """Bodies that know each other and have nothing left to do."""
+    world = fleet()
+    bodies = [world.body(name) for name in names]
+    world.settle()
+    return world, bodies

@@ -14,17 +14,9 @@ from bridge.core.errors import Transient
 from bridge.core.model import EXECUTABLE, LINK, File, blob_id
 from bridge.core.ports import Seen
 from bridge.fakes.seen import FakeSeen
-from tests.app.bodies import Body, Fleet, fleet
+from tests.app.bodies import Body, fleet, joined
 
 MEMORY = "memories/MEMORY.md"
-
-
-def joined(*names: str) -> tuple[Fleet, list[Body]]:
-    """Bodies that know each other and have nothing left to do."""
-    world = fleet()
-    bodies = [world.body(name) for name in names]
-    world.settle()
-    return world, bodies
 
 
 def test_two_bodies_converge() -> None:

@@ -5,18 +5,10 @@ from __future__ import annotations
 import pytest
 
 from bridge.core.model import Presence
-from tests.app.bodies import Body, Fleet, fleet
+from tests.app.bodies import joined
 
 MEMORY = "memories/MEMORY.md"
 GUARD = 60.0
-
-
-def joined(*names: str) -> tuple[Fleet, list[Body]]:
-    """Bodies that know each other and have nothing left to do."""
-    world = fleet()
-    bodies = [world.body(name) for name in names]
-    world.settle()
-    return world, bodies
 
 
 def test_a_file_is_recorded_when_it_was_quiet_for_settle() -> None:
