@@ -6,6 +6,7 @@ intent written beside them lets the next pass finish after a crash in between, s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -162,18 +163,24 @@ def commit(soul: Soul, progress: Progress, local: Local) -> None:
 
 
 def _around(soul: Soul, tree: str, local: Local) -> dict[str, Triple]:
-    """What main has above and below the place of a local version, which cannot stand there with it (MERGE-8).
-
-    What this body had there has made way for the version. What it never had is nothing that it could remove (GUARD-6).
+    """What main has in the way of local versions. What this body had there has made way for a version; what it never
+    had is nothing that it could remove (GUARD-6), and what was written into a file that left its name removed nothing.
     """
-    files = [path for path, triple in local.triples.items() if triple.ours is not None]
+    found = standing_around(soul, tree, local.triples)
+    if local.leftover is not None:
+        return {path: Triple(None, None, file) for path, file in found.items()}
+    return {path: Triple(soul.seen_file(path), None, file) for path, file in found.items()}
+
+
+def standing_around(soul: Soul, tree: str, triples: Mapping[str, Triple]) -> dict[str, File | None]:
+    """Files of a tree above and below the places of local versions, which cannot stand there with them (MERGE-8)."""
+    files = [path for path, triple in triples.items() if triple.ours is not None]
     above = {parent for path in files for parent in layout.parents(path)}
     found = {parent for parent in above if soul.repo.kind(tree, parent) is Kind.FILE}
     for path in files:
         if soul.repo.kind(tree, path) is Kind.DIRECTORY:
             found |= {below for below, _ in soul.repo.files(tree, path)}
-    found -= local.triples.keys()
-    return {path: Triple(soul.seen_file(path), None, soul.repo.entry(tree, path)) for path in found}
+    return {path: soul.repo.entry(tree, path) for path in found - triples.keys()}
 
 
 def tell(soul: Soul, progress: Progress, merged: Merged, rules: tuple[str, ...]) -> None:

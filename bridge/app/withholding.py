@@ -21,6 +21,7 @@ from bridge.app.recording import (
     describe,
     entry_of,
     plain_entry,
+    standing_around,
     with_lost,
 )
 from bridge.app.soul import KNOWN, Progress, Soul
@@ -338,6 +339,8 @@ def _joined(soul: Soul, holds: dict[str, Withheld], since: Changes, theirs: str)
         base = soul.repo.entry(soul.tree_of(hold.base), path)
         triples[path] = Triple(base, ours[path], soul.repo.entry(soul.tree_of(theirs), path))
     now, tree, there = int(soul.clock.now()), soul.repo.edit("", ours), soul.tree_of(theirs)
+    # What was published meanwhile above or below such a path stays, and the version is laid beside it (MERGE-8).
+    triples |= {path: Triple(None, None, file) for path, file in standing_around(soul, there, triples).items()}
 
     def touched_ours(path: str) -> Touch | None:
         if path in since or path not in holds:

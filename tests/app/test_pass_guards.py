@@ -270,6 +270,30 @@ def test_sync_now_carries_out_a_mass_of_removals() -> None:
     assert two.text("notes/1.md") is None and two.seen.recall("waits") is None
 
 
+@pytest.mark.parametrize(
+    ("path", "came"), [("notes/travel", "notes/travel/kyoto.md"), ("notes/travel/kyoto.md", "notes/travel")]
+)
+def test_what_took_the_place_of_a_file_stays_when_the_file_is_written_once_more(path: str, came: str) -> None:
+    """GUARD-4, MERGE-8: who still had it open removed nothing that came since; both stand."""
+    world, (one, two) = joined("laptop", "phone")
+    one.write(path, "base\n")
+    world.settle()
+    two.delete(path)
+    two.settle()
+    two.write(came, "from the phone\n")
+    two.settle()
+    writer = one.tree.agent_open(path)
+    for _ in range(9):
+        one.settle(passes=40)
+    assert one.text(came) == "from the phone\n", "it was open for too long to be waited for"
+    writer.write(b"late\n")
+    writer.close()
+    one.settle()
+    world.settle()
+    assert {b"from the phone\n", b"base\nlate\n"} <= set(world.published().values())
+    assert one.files() == two.files() == world.published()
+
+
 def test_what_an_open_descriptor_writes_after_a_replacement_is_a_local_write() -> None:
     """GUARD-4: an inode that left its name is recorded with its seen version as base."""
     world, (one, two) = joined("laptop", "phone")

@@ -54,6 +54,27 @@ def test_one_refused_path_is_held_and_everything_else_is_published() -> None:
     assert two.files() == world.published()
 
 
+@pytest.mark.parametrize(
+    ("held", "came"), [("notes/travel", "notes/travel/kyoto.md"), ("notes/travel/kyoto.md", "notes/travel")]
+)
+def test_what_was_published_in_the_place_of_a_held_path_stays(held: str, came: str) -> None:
+    """REPO-8, MERGE-8: a folder for the file or a file for its folder; once the held version is clean, both stand."""
+    world, (one, two) = scanned("laptop", "phone")
+    one.write(held, "SECRET\n")
+    one.settle()
+    two.write(came, "from the phone\n")
+    two.settle()
+    one.settle()
+    one.write(held, "clean\n")
+    world.clock.advance(2 * HOUR)
+    world.settle()
+    assert {b"from the phone\n", b"clean\n"} <= set(world.published().values())
+    assert one.soul.head() == two.soul.head() == world.server.tip(MAIN)
+    world.clock.advance(HOUR)
+    world.settle()
+    assert two.files() == world.published()
+
+
 def test_a_path_that_the_server_names_is_found_at_once() -> None:
     """REPO-8: first those the server's words name."""
     world, (one,) = scanned("laptop", words="secret in {path}, line 1")
