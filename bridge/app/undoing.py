@@ -208,6 +208,7 @@ def _reverse(soul: Soul, head: str, commit: Commit) -> Changes:
             stuck[path] = reason
         else:
             changes[path] = before
+    stuck |= _crowded(soul.repo, tree, changes)
     if stuck:
         raise Refused(
             f"commit {commit.oid[:10]} cannot be taken back as a whole\n" + _reasons(stuck),
@@ -226,6 +227,18 @@ def _stuck(path: str, before: File | None, after: File | None, now: File | None)
         return "it is needed in every soul" if _needed(path) else ""
     unsafe = layout.held(path, before.mode, 0)
     return f"{unsafe[1]} ({unsafe[0]})" if unsafe else ""
+
+
+def _crowded(repo: Repo, tree: str, changes: Changes) -> dict[str, str]:
+    """Files that cannot come back, for something came above or below their places since (MERGE-8); and why."""
+    removed = {path for path, file in changes.items() if file is None}
+    found = {}
+    for path in changes.keys() - removed:
+        above = [each for each in layout.parents(path) if each not in removed and repo.kind(tree, each) is Kind.FILE]
+        is_folder = repo.kind(tree, path) is Kind.DIRECTORY
+        if above or (is_folder and any(below not in removed for below, _ in repo.files(tree, path))):
+            found[path] = f"{line(above[0])} is a file now" if above else "a directory is there now"
+    return found
 
 
 def _reasons(stuck: dict[str, str]) -> str:

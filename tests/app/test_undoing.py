@@ -170,6 +170,31 @@ def test_reverting_a_file_that_changed_since_is_refused_with_nothing_half_done()
     assert one.text("notes/other.md") == "other\n"
 
 
+@pytest.mark.parametrize(
+    ("gone", "came", "why"),
+    [
+        ("notes/travel", "notes/travel/kyoto.md", "a directory is there now"),
+        ("notes/travel/kyoto.md", "notes/travel", "notes/travel is a file now"),
+    ],
+)
+def test_a_file_whose_place_was_taken_since_is_not_taken_back_over_it(gone: str, came: str, why: str) -> None:
+    """MERGE-8: what came there since is another body's; what one commit turned into the other goes back whole."""
+    world = fleet()
+    one, two = world.body("laptop"), world.body("phone")
+    one.write(gone, "first\n")
+    world.settle()
+    one.delete(gone)
+    one.settle()
+    removal = one.soul.head()
+    world.settle()
+    two.write(came, "second\n")
+    world.settle()
+    with pytest.raises(Refused, match=why):
+        undoing.revert(one.soul, {"commit": removal})
+    world.settle()
+    assert world.published()[came] == b"second\n" and gone not in world.published()
+
+
 def test_each_path_that_cannot_be_taken_back_has_its_own_reason_and_one_gets_a_command() -> None:
     """REPO-3: what was refused, why, and the very words to type."""
     one = fleet().body("laptop")
