@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from bridge.app.soul import KNOWN, Progress, Soul
 from bridge.app.standing import keep
 from bridge.app.withheld import WITHHELD
 from bridge.core import identity, layout, publish
 from bridge.core.errors import Held, Moved
 from bridge.core.layout import MAIN
-from bridge.core.model import File, Lost, RemoteLook, SeenEntry, Stamp, Triple
+from bridge.core.model import File, Lost, RemoteLook, SeenEntry, Stamp, Triple, blob_id
 
 REMOTE = "remote"  # remembered: the remote tip last seen
 ALONE = "alone"  # remembered: this body may record although it never saw a tip on the remote
 JOINING = "joining"  # remembered: what lies in the checkout was there before the soul came
+LATE = "late"  # remembered: what of that could not be read yet
 IDENTITY = "identity"  # remembered: the published id
 BIRTH = "birth"  # remembered: id, instant and displayed name of the identity that was generated here
 DONE = "materialised"  # remembered: the tree that the working files were last brought to
@@ -45,7 +48,7 @@ def first_contact(soul: Soul, progress: Progress, look: RemoteLook) -> None:
         _agree(soul, _committed(soul, head), _committed(soul, look.tip))
         if soul.seen.count() == 0:
             base = soul.seen.recall(BASE)
-            _adopt_clone(soul, base if base is not None and soul.repo.has(base) else head)
+            _adopt_clone(soul, base if base is not None and soul.repo.has(base) else head, look.tip)
     with soul.seen.transaction():
         soul.seen.remember(REMOTE, look.tip)
         soul.seen.remember(ALONE, None)
@@ -101,7 +104,7 @@ def _join(soul: Soul, progress: Progress, head: str | None, theirs: str) -> None
         # Before main moves: a crash after that must not make an old copy look like an edit of a clone.
         for path in soul.seen.under(""):
             soul.seen.put(path, None)
-        for name in (DONE, LEFT, PLACING, RECORDING, WITHHELD, REBUILDING):
+        for name in (DONE, LEFT, LATE, PLACING, RECORDING, WITHHELD, REBUILDING):
             soul.seen.remember(name, None)
         soul.seen.remember(JOINING, True)
     if head != theirs:
@@ -110,25 +113,39 @@ def _join(soul: Soul, progress: Progress, head: str | None, theirs: str) -> None
     base = soul.seen.recall(BASE)
     if base is not None and soul.repo.has(base):
         with soul.seen.transaction():
-            _adopt_clone(soul, base)
+            _adopt_clone(soul, base, theirs)
             soul.seen.remember(JOINING, None)
             soul.seen.remember(BASE, None)
     soul.facts.record("identity.adopted", id=verdict.remote_id)
     progress.notes.append("joined the soul that lives on the remote")
 
 
-def _adopt_clone(soul: Soul, head: str) -> None:
-    """A clone of this soul: its HEAD is what was seen, files that are absent excepted (REPO-6)."""
+def _adopt_clone(soul: Soul, head: str, tip: str) -> None:
+    """A clone of this soul: its HEAD is what was seen, files that are absent excepted (REPO-6).
+
+    tip: of the remote. Where it has changed a file since, the copy here may be one of a version in between.
+    """
     look, tree = soul.tree.look({}, None), soul.tree_of(head)
-    absent = []
+    changed, absent = soul.repo.diff(tree, soul.tree_of(tip)), []
     with soul.seen.transaction():
         for path, file in soul.repo.files(tree):
-            if path in look.files and file.regular:
-                soul.seen.put(path, SeenEntry(file, file.oid, NOBODY))
-            else:
+            here = path in look.files or any(each in look.special for each in (path, *layout.parents(path)))
+            if not here or not file.regular:
                 absent.append(path)
+                continue
+            known = _between(soul, path, file, tip) if path in changed and path in look.files else file
+            soul.seen.put(path, SeenEntry(known, known.oid, NOBODY))
         soul.seen.remember(DONE, tree)
         soul.seen.remember(LEFT, absent or None)
+
+
+def _between(soul: Soul, path: str, file: File, tip: str) -> File:
+    """What was seen of a file: the version that lies here, if it was ever published, else what HEAD says."""
+    with contextlib.suppress(Moved, Held):
+        oid = blob_id(soul.tree.read(path, soul.limits.hold_back_over).content)
+        if soul.repo.ever(tip, path, oid):
+            return File(oid, file.mode)
+    return file
 
 
 def _local_identity(soul: Soul, head: str | None) -> bytes | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bridge.app import arrivals
-from bridge.app.joining import IDENTITY, JOINING, RECORDING, REMOTE, settle_identity
+from bridge.app.joining import IDENTITY, JOINING, LATE, RECORDING, REMOTE, settle_identity
 from bridge.app.observing import Found, leave, observe
 from bridge.app.soul import KNOWN, Order, Progress, Soul
 from bridge.app.standing import advance, keep
@@ -87,8 +87,19 @@ def record(soul: Soul, order: Order, progress: Progress) -> None:
     soul.watching = plan.finished(soul.watching, found.versions)
     for path in (*found.unchanged, *found.versions):
         soul.recorded(path, began)
-    if found.complete and not progress.pending and soul.seen.recall(JOINING):
-        soul.seen.remember(JOINING, None)
+    if found.complete and not progress.pending:
+        _all_read(soul)
+
+
+def _all_read(soul: Soul) -> None:
+    """Everything that lay here when the soul came was looked at, and recorded but for what is held."""
+    joining, late = soul.seen.recall(JOINING), soul.seen.recall(LATE)
+    if joining or late:
+        waiting = [path for path in soul.watching.held if (joining or path in late) and soul.seen.get(path) is None]
+        if joining or sorted(waiting) != late:
+            with soul.seen.transaction():
+                soul.seen.remember(LATE, sorted(waiting) or None)
+                soul.seen.remember(JOINING, None)
 
 
 def _local(soul: Soul, found: Found) -> Local:
@@ -279,6 +290,7 @@ def _facts(soul: Soul, head: str | None, theirs: str | None) -> merge.Facts:
         clock_wrong=clock_wrong(soul),
         identity=soul.seen.recall(IDENTITY),
         joining=bool(soul.seen.recall(JOINING)),
+        late=soul.seen.recall(LATE) or (),
         published=lambda path, oid: bool(known) and soul.repo.ever(known, path, oid),
         recorded=lambda path, oid: head is not None and soul.repo.ever(head, path, oid),
     )

@@ -51,7 +51,7 @@ def merge(triple: Triple, facts: Facts) -> Outcome:
         if side.content is not None and version == side.file:
             version = made(side.content, triple)
     version = with_bit(version, mended)
-    joins = facts.joining and triple.base is None
+    joins = facts.joins(PATH, triple)
     unused = {side.name for side in (ours, theirs) if side.undone or not side.told} | ({"ours"} if joins else set())
     lost = tuple(one for one in dropped(PATH, triple, version) if one.side in unused)
     words = "{} lost the identity, broke it or changed its id: undone"
@@ -85,7 +85,7 @@ def _by_field(triple: Triple, base: bytes | None, sides: tuple[_Side, _Side], fa
         return newest.merge(PATH, triple, facts)
     if here is None or there is None:
         return Outcome(triple.ours if there is None else triple.theirs)
-    if facts.joining and triple.base is None:
+    if facts.joins(PATH, triple):
         both = {**here, **there}
         return Outcome(triple.theirs if jsontext.same(both, there) else made(identity.write(both), triple))
     content = identity.merge(base, ours.content, theirs.content)

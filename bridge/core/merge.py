@@ -60,7 +60,7 @@ def _one(path: str, triple: Triple, facts: Facts) -> Outcome:
 
 def _is_old_copy(path: str, triple: Triple, facts: Facts) -> bool:
     """Whether ours, found on joining, is what the path held at some time in what is published (REPO-6)."""
-    if not facts.joining or triple.base is not None or triple.ours is None or same(triple.ours, triple.theirs):
+    if not facts.joins(path, triple) or triple.ours is None or same(triple.ours, triple.theirs):
         return False
     # A remote that has lost its identity gets it back from whoever still has it (MERGE-5).
     lost_there = path == agentfile.PATH and triple.theirs is None

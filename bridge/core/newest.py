@@ -49,7 +49,7 @@ def _choose(path: str, triple: Triple, facts: Facts) -> tuple[str, str]:
         return "theirs", "ours is blank or seed text"
     if _untouched(theirs, facts):
         return "ours", "theirs is blank or seed text"
-    if facts.joining and triple.base is None:
+    if facts.joins(path, triple):
         return "theirs", "what is published wins on joining"
     if facts.clock_wrong:
         return "theirs", "the clock of this body is wrong"

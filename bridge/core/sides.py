@@ -5,9 +5,10 @@ Rules: MERGE-1.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
+from bridge.core import layout
 from bridge.core.errors import Held
 from bridge.core.model import Content, Decision, File, Kind, Lost, Touch, Triple, blob_id
 
@@ -30,9 +31,10 @@ class Facts:
     (in `record` ours is the instant of the merge and this body). kind_…: what that side's whole tree holds at a path.
     now: seconds since the epoch on the merging body's clock; clock_wrong: it is known to be wrong (MERGE-6).
     identity: the published id of the soul, None before there is one. joining: nothing was seen yet (REPO-6), so that
-    an absent base does not mean that the path is new. published: whether a path ever held this blob in what is
-    published; asked only when joining. recorded: whether our history holds this blob at a path; asked only of what is
-    put back, and always so of two tips that are merged.
+    an absent base does not mean that the path is new. late: files and folders of which that is still so, for they could
+    not be read then. published: whether a path ever held this blob in what is published; asked only of what may be an
+    old copy. recorded: whether our history holds this blob at a path; asked only of what is put back, and always so of
+    two tips that are merged.
     """
 
     read: Callable[[str], bytes]
@@ -44,8 +46,15 @@ class Facts:
     clock_wrong: bool = False
     identity: str | None = None
     joining: bool = False
+    late: Collection[str] = ()
     published: Callable[[str, str], bool] = _never
     recorded: Callable[[str, str], bool] = _always
+
+    def joins(self, path: str, triple: Triple) -> bool:
+        """Whether ours was never seen, and may have lain there before the soul came (REPO-6)."""
+        if triple.base is not None:
+            return False
+        return self.joining or any(each in self.late for each in (path, *layout.parents(path)))
 
     def content(self, file: File | None) -> bytes | None:
         """Bytes of a version; None for what is absent, is no regular file (a gitlink's bytes are nowhere), or is
