@@ -540,6 +540,28 @@ def test_killed_before_a_link_that_came_out_went_back(change: str, act: str, in_
     assert not list((world.private / "out").iterdir())
 
 
+@pytest.mark.parametrize("in_steps", [False, True])
+def test_what_somebody_wrote_into_a_file_that_stood_there_for_a_moment_stays(in_steps: bool, tmp_path: Path) -> None:
+    """GUARD-4: a link came out and goes back; meanwhile our file had the name, and whoever opened it wrote into it."""
+    world = RealWorld(tmp_path, in_steps)
+    world.write(NOTE, b"old")
+    seen = world.seen(NOTE)
+
+    def agent(step: str) -> None:
+        if step == "replace.exchange":
+            world.delete(NOTE)
+            world.link(NOTE)
+        if step == "other.back":
+            with open(world.root / NOTE, "ab") as opened:
+                opened.write(b" and more")
+
+    world.tree.checkpoint = agent
+    assert moved(lambda: world.tree.replace(NOTE, seen, b"new", False))
+    [kept] = world.tree.leftovers()
+    assert world.tree.leftover(kept.id) == b"new and more" and kept.base == seen.file
+    assert (world.root / NOTE).is_symlink()
+
+
 # Signals and limits.
 
 PROGRAM = """

@@ -154,7 +154,7 @@ class Out:
                     self.discard(folder, number)
                 continue  # a damaged note: whatever the file is, it is not thrown away
             self._mend(folder, number, note, f"{number}.new" in names, put_back)
-            if not self._there(folder, number) or self._never_exchanged(folder, number, note):
+            if not self._there(folder, number) or self.never_exchanged(folder, number, note):
                 self.discard(folder, number)
             elif is_file(folder, number):
                 kept.append((number, note))
@@ -177,7 +177,7 @@ class Out:
             return False
         return True
 
-    def _never_exchanged(self, folder: int, number: str, note: Note) -> bool:
+    def never_exchanged(self, folder: int, number: str, note: Note) -> bool:
         """Whether it is still the new content; both inode and bytes must say so before anything is thrown away."""
         status = os.stat(number, dir_fd=folder, follow_symlinks=False)
         return status.st_ino == note.inode and blob_id(_bytes(folder, number)) == note.new

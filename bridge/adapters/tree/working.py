@@ -283,8 +283,8 @@ class Tree:
         """Take back an exchange that failed, unless something of the agent's came out: that stays, with its note."""
         with contextlib.suppress(OSError):
             note = self._out.known(out, number)
-            status = os.stat(number, dir_fd=out, follow_symlinks=False)
-            if note is None or status.st_ino == note.inode:
+            # It may have stood under the name for a moment, and somebody may have opened it there.
+            if note is None or self._out.never_exchanged(out, number, note):
                 self._out.discard(out, number)
             return
         with contextlib.suppress(OSError):
