@@ -123,27 +123,28 @@ def _join(soul: Soul, progress: Progress, head: str | None, theirs: str) -> None
 def _adopt_clone(soul: Soul, head: str, tip: str) -> None:
     """A clone of this soul: its HEAD is what was seen, files that are absent excepted (REPO-6).
 
-    tip: of the remote. Where it has changed a file since, the copy here may be one of a version in between.
+    tip: of the remote. What lies here may be a copy of a version from between the two.
     """
     look, tree = soul.tree.look({}, None), soul.tree_of(head)
-    changed, absent = soul.repo.diff(tree, soul.tree_of(tip)), []
+    between, left = [commit.tree for commit in soul.repo.log(tip, head)], []
     with soul.seen.transaction():
         for path, file in soul.repo.files(tree):
             here = path in look.files or any(each in look.special for each in (path, *layout.parents(path)))
             if not here or not file.regular:
-                absent.append(path)
+                left.append(path)
                 continue
-            known = _between(soul, path, file, tip) if path in changed and path in look.files else file
+            known = _copied(soul, path, file, between) if between and path in look.files else file
+            left += [path] if known != file else []
             soul.seen.put(path, SeenEntry(known, known.oid, NOBODY))
         soul.seen.remember(DONE, tree)
-        soul.seen.remember(LEFT, absent or None)
+        soul.seen.remember(LEFT, left or None)
 
 
-def _between(soul: Soul, path: str, file: File, tip: str) -> File:
-    """What was seen of a file: the version that lies here, if it was ever published, else what HEAD says."""
+def _copied(soul: Soul, path: str, file: File, trees: list[str]) -> File:
+    """What was seen of a file: the version that lies here, if one of these trees has it there, else `file`."""
     with contextlib.suppress(Moved, Held):
         oid = blob_id(soul.tree.read(path, soul.limits.hold_back_over).content)
-        if soul.repo.ever(tip, path, oid):
+        if oid != file.oid and any((one := soul.repo.entry(tree, path)) and one.oid == oid for tree in trees):
             return File(oid, file.mode)
     return file
 

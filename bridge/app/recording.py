@@ -87,19 +87,21 @@ def record(soul: Soul, order: Order, progress: Progress) -> None:
     soul.watching = plan.finished(soul.watching, found.versions)
     for path in (*found.unchanged, *found.versions):
         soul.recorded(path, began)
-    if found.complete and not progress.pending:
-        _all_read(soul)
+    if not progress.pending:
+        _end_joining(soul, found.complete)
 
 
-def _all_read(soul: Soul) -> None:
-    """Everything that lay here when the soul came was looked at, and recorded but for what is held."""
-    joining, late = soul.seen.recall(JOINING), soul.seen.recall(LATE)
-    if joining or late:
-        waiting = [path for path in soul.watching.held if (joining or path in late) and soul.seen.get(path) is None]
-        if joining or sorted(waiting) != late:
-            with soul.seen.transaction():
-                soul.seen.remember(LATE, sorted(waiting) or None)
-                soul.seen.remember(JOINING, None)
+def _end_joining(soul: Soul, complete: bool) -> None:
+    """What lay here when the soul came is recorded, once everything was looked at; but for what is held."""
+    joining, late = soul.seen.recall(JOINING), soul.seen.recall(LATE) or []
+    if joining and not complete:
+        return
+    # What is held is looked at in each pass.
+    held = [path for path in soul.watching.held if (joining or path in late) and soul.seen.get(path) is None]
+    if joining or len(held) < len(late):
+        with soul.seen.transaction():
+            soul.seen.remember(LATE, sorted(held) or None)
+            soul.seen.remember(JOINING, None)
 
 
 def _local(soul: Soul, found: Found) -> Local:

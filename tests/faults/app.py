@@ -401,7 +401,7 @@ FAULTS = (
     Fault(
         "a copy of a version in between is an edit of an older one",
         "app/joining.py",
-        "            known = _between(soul, path, file, tip) if path in changed and path in look.files else file\n",
+        "            known = _copied(soul, path, file, between) if between and path in look.files else file\n",
         "            known = file\n",
         "REPO-6",
         ("tests/app/test_old_copies.py",),
