@@ -53,7 +53,7 @@ def _full(document: status.Document, places: Sequence[Path]) -> status.Document:
         return document
     error = Transient(f"the disk of {full} is full: nothing can be recorded or noted there", kind="disk")
     told = {"kind": error.kind, "message": error.message, "advice": error.advice, "since": None, "next_try": None}
-    return {**document, "problem": {**told, "times": 1}}
+    return {**document, "state": "waiting", "problem": {**told, "times": 1}}
 
 
 def _newer(configured: Path, told: Path, document: status.Document) -> bool:

@@ -128,6 +128,7 @@ def test_status_tells_of_a_full_disk_though_nobody_could_note_it(
     body.run("sync")
     told = body.json("status")
     assert isinstance(told, dict) and told["problem"]["kind"] == "disk", told
+    assert told["state"] == ("waiting" if running else "stopped")
     assert body.run("status").out.startswith(("not in sync", "stopped; not in sync"))
     filler.unlink()
     body.sync()
