@@ -126,13 +126,16 @@ def stood(soul: Soul, path: str, oid: str) -> bool:
 
 
 def dropped(soul: Soul, path: str, base: File | None, version: File | None, theirs: File | None) -> tuple[Lost, ...]:
-    """Their version, as lost, when a local write drops entries that arrived within the last day (MERGE-12)."""
+    """Their version, as lost, when a local write drops entries that arrived within the last day (MERGE-12).
+
+    Not those that came with the file itself: on a body that has just joined everything would have arrived that day.
+    """
     if not layout.is_memory(path) or base is None or theirs is None:
         return ()
     try:
         here = set(_entries(soul, version.oid)) if version is not None else set()
         there = set(_entries(soul, theirs.oid))
-        came = (_arrival(soul, write) for write in _writes(soul, path))
+        came = (_arrival(soul, write) for write in _writes(soul, path) if write.before)
         arrived = {entry for each in came for entry in set(each.after) - set(each.before)}
         gone = (set(_entries(soul, base.oid)) & there & arrived) - here
     except Held:

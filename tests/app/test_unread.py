@@ -98,3 +98,13 @@ def test_a_clock_that_is_set_makes_nothing_read(seconds: float) -> None:
     one.write(PROJECTS, text(OLD, "mine"))
     agree(one, two)
     assert NEW in entries_of(one)
+
+
+def test_what_came_with_the_file_itself_and_was_read_goes_without_a_word() -> None:
+    """On a body that has just joined everything came that day; a consolidation there is no conflict."""
+    world, (one, two) = joined("laptop", "phone")
+    two.write(PROJECTS, text(OLD, NEW))
+    world.settle()
+    one.write(PROJECTS, text(NEW))
+    agree(one, two)
+    assert entries_of(two) == {NEW} and conflicts.listed(one.repo, one.soul.clock.now()) == []
