@@ -87,8 +87,9 @@ def begin_again(soul: Soul, materialised: str | None) -> None:
     """
     head = soul.head()
     with soul.seen.transaction():
-        if materialised and head and soul.repo.has(materialised) and not soul.repo.is_ancestor(materialised, head):
-            soul.seen.remember(KNOWN, materialised)
+        if materialised and head and soul.repo.has(materialised):
+            # From here on main is watched: whoever moves it back before the next pass takes nothing out of the soul.
+            soul.seen.remember(KNOWN, head if soul.repo.is_ancestor(materialised, head) else materialised)
         soul.seen.remember(BASE, materialised)
         soul.seen.remember(JOINING, True if materialised is None else None)
 

@@ -1047,8 +1047,8 @@ FAULTS = (
     Fault(
         "where main stood is not known when the memory is lost",
         "app/repairing.py",
-        "            soul.seen.remember(KNOWN, materialised)\n    ",
-        "            pass\n    ",
+        "            soul.seen.remember(KNOWN, head if soul.repo.is_ancestor(materialised, head) else materialised)\n",
+        "            pass\n",
         "REPO-7",
         SIMULATION,
     ),
